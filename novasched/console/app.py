@@ -36,6 +36,7 @@ from novasched.console.pages import (
     plan,
     query,
     shadow,
+    shapes,
     words,
 )
 from novasched.console.pages.query import PageQuery
@@ -49,6 +50,7 @@ from novasched.inspection.session.orders import (
     ShadowOrder,
     WhyNotOrder,
 )
+from novasched.inspection.texts import amounts
 from novasched.inspection.texts.lines import counted
 from novasched.runtime.typed_json import to_json
 
@@ -230,11 +232,11 @@ def create(reader: Cloud) -> flask.Flask:
     app.jinja_env.undefined = jinja2.StrictUndefined
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     for each in (
-        *(words.grouped, words.clock, words.time, words.duration, words.age),
-        counted,
+        *(words.grouped, words.clock, words.time, words.age),
+        *(amounts.duration, amounts.in_units, counted),
     ):
         app.jinja_env.filters[each.__name__] = each
-    app.jinja_env.globals.update(query=query, words=words)
+    app.jinja_env.globals.update(query=query, shapes=shapes, words=words)
     app.context_processor(lambda: _frame(reader))
     app.register_error_handler(errors.NovaschedError, _failed)
     app.register_error_handler(HTTPException, _refused)

@@ -130,7 +130,7 @@ def test_report_without_findings_exits_with_0(log, here):
     now_s = int(SYSTEM_CLOCK.time())
     write(log, [compared_record(now_s - 5, comparison(Verdict.EQUAL))])
     code, text, _ = here(ReportShadow, form='text')
-    assert (code, '1 of 1 as nova, or alike' in text) == (0, True)
+    assert (code, 'as nova, or alike 100.0 %' in text) == (0, True)
 
 
 def test_log_without_comparisons_says_what_a_shadow_needs(log, here):

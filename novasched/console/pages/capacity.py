@@ -61,7 +61,7 @@ def view(
         'rows': [_row(each, by, asked, typed) for each in rows],
         'extent': capacity_text.extent(answer),
         'not_counted': [
-            words.to_hosts(text, state=state)
+            Link(text, query.of_hosts(state=state))
             for state, text in capacity_text.not_counted(answer).items()
         ],
         'missing': missing,

@@ -12,7 +12,6 @@ from novasched.console.pages import (
     outcomes,
     query,
     scores,
-    shadow,
     shapes,
     words,
 )
@@ -20,8 +19,8 @@ from novasched.console.pages.query import PageQuery
 from novasched.console.pages.words import View
 from novasched.decisions.body import RecordedQuery
 from novasched.inspection.questions.explain import HEAD, WHOLE, Explanation
-from novasched.inspection.texts import causes, render, weights
-from novasched.inspection.texts.lines import counted
+from novasched.inspection.texts import causes, render, shadow, weights
+from novasched.inspection.texts.lines import Style, counted
 from novasched.inspection.texts.missing import missing_parts
 
 
@@ -35,12 +34,14 @@ def view(explained: Explanation, asked: PageQuery) -> View:
     return {
         'answer': explained,
         'result': words.result(explained.result),
+        'facts': render.about(explained, Style()),
+        'claims': render.claims(explained),
         'title': title.capitalize() if title.isupper() else _heading(title),
         'blocked': '' if is_scheduled else _sentence(causes.blocked(said)),
         'remedies': [] if is_scheduled else causes.remedies(explained),
         'won_by': weights.gap_text(explained) if is_scheduled else '',
         'decisive': [
-            (weights.decided_by(weigher), words.to_host(host))
+            (weights.decided_by(weigher), host)
             for weigher, host in explained.decisive.items()
         ],
         'tries': weights.tries_of(explained),
@@ -61,7 +62,9 @@ def view(explained: Explanation, asked: PageQuery) -> View:
         'scores': scores.view(explained),
         'outcomes': outcomes.view(explained, asked),
         'took': _took(explained),
-        'request': render.demanded(explained.request),
+        'request': list(render.demands(explained.request, Style(is_long=True)))
+        if explained.request
+        else [],
         'queries': [(each.query, _answered(each)) for each in explained.asked],
         'policy': _policy(explained.policy or {}),
     }

@@ -93,7 +93,7 @@ def _opened(by: str, row: Count, asked: PageQuery) -> Link:
         changes[words.criterion(most_often)] = most_often
     else:
         changes[by] = value
-    return words.to_decisions(value, **changes)
+    return Link(value, query.of_decisions(**changes))
 
 
 def _span(by: str, value: str) -> dict[str, str]:

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from novasched.console.pages import words
 from novasched.console.pages.words import View
 
 SIGNS = {'pass': ('scheduled', '✓'), 'warn': ('unschedulable', '–')}
@@ -38,7 +37,7 @@ def view(answer: Mapping[str, Any]) -> View:
             {
                 'flavor': flavor,
                 'zone': zone,
-                'slots': words.to_hosts(str(number), flavor=flavor, zone=zone or ''),
+                'slots': number,
             }
             for flavor, zone, number in answer['free_slots']
         ],

@@ -5,11 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from novasched.console.pages import shapes, words
+from novasched.console.pages import query, words
 from novasched.console.pages.query import PageQuery
-from novasched.console.pages.words import View
+from novasched.console.pages.words import Link, View
 from novasched.inspection.questions.reports import HostsReport, ListedHost
 from novasched.inspection.session.orders import STATES, HostsOrder, options
+from novasched.inspection.texts import amounts
+from novasched.inspection.texts.host import used
+from novasched.inspection.texts.lines import Fact
 from novasched.inspection.texts.missing import missing_parts
 
 CLASSES = ('VCPU', 'PCPU', 'MEMORY_MB', 'DISK_GB')
@@ -40,7 +43,7 @@ def view(answer: HostsReport, asked: PageQuery, flavors: Sequence[str]) -> View:
         'has_cells': has_cells,
         'chosen': words.chosen(asked, LABELS, 'page'),
         'flavor': asked.text('flavor'),
-        'classes': [words.resource(name) for name in classes],
+        'classes': [amounts.resource(name) for name in classes],
         'rows': [_row(each, classes) for each in answer.hosts],
         'total': answer.total,
         'page': page,
@@ -57,46 +60,15 @@ def _classes(used: Iterable[Mapping[str, tuple[int, int]]]) -> list[str]:
     return [*known, *sorted(set(found) - set(CLASSES))][:MOST_CLASSES]
 
 
-def state(name: str, reason: str | None) -> View:
-    """Return the state of a host as it is shown."""
-    return {
-        'kind': name,
-        'sign': words.STATES.get(name, '!'),
-        'word': name,
-        'reason': reason or '',
-    }
-
-
-def usage(name: str, used: float, total: float) -> View:
-    """Return how much of a resource class is used, in words and as a bar."""
-    part, whole = words.amount(name, used), words.amount(name, total)
-    if part.partition(' ')[2] == whole.partition(' ')[2]:
-        part = part.partition(' ')[0]
-    return {
-        'text': f'{part} of {whole}',
-        'share': shapes.share(used, total),
-        'is_full': 0 < total <= used,
-    }
-
-
-def _used(name: str, used: float, total: float) -> View:
-    """Return how much of a resource class is used, short enough for a column."""
-    return {**usage(name, used, total), 'text': words.part(name, used, total)}
-
-
 def _row(row: ListedHost, classes: Sequence[str]) -> View:
     return {
-        'host': words.to_host(row.host),
-        'state': state(row.state, row.reason),
-        'cell': words.to_hosts(row.cell, cell=row.cell),
-        'zone': words.to_hosts(row.zone, zone=row.zone),
-        'aggregates': [
-            words.to_hosts(name, aggregate=name)
-            for name in row.aggregates
-            if name != row.zone
-        ],
+        'host': row.host,
+        'state': Fact(row.state, 'state', note=row.reason or ''),
+        'cell': row.cell,
+        'zone': Link(row.zone, query.of_hosts(zone=row.zone)),
+        'aggregates': [name for name in row.aggregates if name != row.zone],
         'used': [
-            _used(name, *row.used[name]) if name in row.used else None
+            used(name, *row.used[name]) if name in row.used else Fact('')
             for name in classes
         ],
         'servers': row.servers,

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from novasched.console.pages import words
 from novasched.console.pages.funnel import HOSTS, outcome_of
 from novasched.console.pages.query import PageQuery
 from novasched.console.pages.words import Link, View
@@ -111,7 +110,7 @@ def _row(host: str, outcome: str, explained: Explanation) -> View:
     is_passed = outcome == PASSED_ALL
     role = explained.roles.get(host, '')
     return {
-        'host': words.to_host(host),
+        'host': host,
         'outcome': OUTCOMES.get(outcome, outcome),
         'is_passed': is_passed,
         'why': role if is_passed else _why(host, outcome, explained),

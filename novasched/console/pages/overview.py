@@ -10,6 +10,7 @@ from typing import Any
 from novasched.console.pages import query, shapes, words
 from novasched.console.pages.words import Link, View
 from novasched.inspection.questions.reports import Overview
+from novasched.inspection.texts import amounts
 from novasched.inspection.texts.lines import counted
 from novasched.inspection.texts.missing import missing_parts
 from novasched.runtime.times import SECONDS
@@ -71,7 +72,7 @@ def _figures(answer: Overview) -> list[tuple[str, str, str]]:
 
 
 def _split(ms: float | None) -> tuple[str, str]:
-    number, _, unit = words.duration(ms).partition(' ')
+    number, _, unit = (amounts.duration(ms) or words.NOTHING).partition(' ')
     return number, unit
 
 

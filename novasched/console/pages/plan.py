@@ -12,8 +12,8 @@ from novasched.console.pages.words import Link, View
 from novasched.inspection.questions.explain import Explanation
 from novasched.inspection.questions.reports import BootPlan
 from novasched.inspection.session.orders import PlanOrder, options
+from novasched.inspection.texts import amounts, render
 from novasched.inspection.texts import plan as plan_text
-from novasched.inspection.texts import render
 from novasched.inspection.texts.missing import missing_parts
 from novasched.inspection.texts.plan import MOST_ALTERNATES
 
@@ -88,9 +88,7 @@ def result(answer: BootPlan, asked: PageQuery) -> View:
                 'taken': each,
                 'room': plan_text.room(each),
                 'share': shapes.share(each.servers, most),
-                'alternates': [
-                    words.to_host(name) for name in each.alternates[:MOST_ALTERNATES]
-                ],
+                'alternates': each.alternates[:MOST_ALTERNATES],
             }
             for each in answer.hosts
         ],
@@ -99,7 +97,7 @@ def result(answer: BootPlan, asked: PageQuery) -> View:
         'problem': (unplaced and unplaced.error) or '',
         'changes': [
             {
-                'change': words.explained_amounts(each.change),
+                'change': amounts.explained_amounts(each.change),
                 'hosts': each.hosts,
                 'share': shapes.share(each.hosts, most_helped),
             }
@@ -107,8 +105,8 @@ def result(answer: BootPlan, asked: PageQuery) -> View:
         ],
         'not_enough': [
             {
-                'change': words.explained_amounts(each.change),
-                'also_missing': words.explained_amounts(each.also_fail),
+                'change': amounts.explained_amounts(each.change),
+                'also_missing': amounts.explained_amounts(each.also_fail),
             }
             for each in answer.changes
             if not each.hosts

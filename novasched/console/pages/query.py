@@ -124,6 +124,19 @@ class PageQuery:
         return order
 
 
+def opened(by: str, value: str | None) -> str:
+    """Return the address of a host, of a decision, or of those that meet a criterion;
+    '': without a value there is none."""
+    if not by or not value:
+        return ''
+    if by in ('host', 'decision'):
+        return of_host(value) if by == 'host' else of_decision(value)
+    if by == 'slots':
+        return address('/capacity', [('heat', value)])
+    of_list = of_hosts if by in ('cell', 'aggregate') else of_decisions
+    return of_list(**{by: value})
+
+
 def address(path: str, given: Iterable[tuple[str, str]] = ()) -> str:
     """Return the address of a page with parameters."""
     said = urlencode(list(given))

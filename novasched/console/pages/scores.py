@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from novasched.console.pages import shapes, words
+from novasched.console.pages import shapes
 from novasched.console.pages.words import View
 from novasched.decisions.decided import Weight
 from novasched.inspection.questions.explain import Explanation
@@ -37,7 +37,7 @@ def view(explained: Explanation) -> View | None:
         ],
         'rows': [
             {
-                'host': words.to_host(row.host),
+                'host': row.host,
                 'role': explained.roles.get(row.host, ''),
                 'is_picked': explained.is_scheduled and row.host == explained.picked,
                 'total': shown(row.total),

@@ -3,16 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
-from novasched.console.pages import query, shapes, words
+from novasched.console.pages import query
 from novasched.console.pages.words import Link, View
-from novasched.decisions.comparison import SAME, ServerComparison, Verdict
 from novasched.inspection.questions.shadow import ShadowReport
 from novasched.inspection.session.orders import ShadowOrder
 from novasched.inspection.texts import shadow
-from novasched.inspection.texts.lines import SHOWN_OF_UUID, shown
-from novasched.runtime.times import TIME, time_of
+from novasched.inspection.texts.lines import Style
+from novasched.runtime.times import time_of
 
 TIMES = ('1h', '24h', '7d', '30d')
 
@@ -21,12 +18,8 @@ def view(answer: ShadowReport, order: ShadowOrder) -> View:
     """Return the values for the page."""
     times = TIMES if order.since in TIMES else (*TIMES, order.since)
     return {
+        'answer': answer,
         'command': f'novasched shadow report --since {order.since}',
-        'since': time_of(answer.since, TIME),
-        'until': time_of(answer.until, TIME),
-        'requests': answer.requests,
-        'servers': answer.servers,
-        'different': answer.different,
         'times': [
             (
                 Link(each, query.address('/shadow', [('since', each)])),
@@ -34,85 +27,16 @@ def view(answer: ShadowReport, order: ShadowOrder) -> View:
             )
             for each in times
         ],
-        'empty': shadow.EMPTY.format(since=time_of(answer.since)),
+        'empty': shadow.nothing_compared(answer),
+        'facts': shadow.extent(answer),
+        'figures': shadow.figures(answer),
         'findings': [shadow.finding(each) for each in answer.findings],
-        'figures': [
-            (shadow.share(answer.same, answer.known), 'chosen as nova, or alike'),
-            (words.grouped(answer.known), 'servers whose choice is known'),
-            (words.grouped(answer.different), 'differences'),
-            (shadow.tapped(answer), 'tapped'),
-        ],
-        'verdicts': _counts(answer.verdicts, shadow.VERDICTS, answer.servers),
-        'causes': _counts(answer.causes, shadow.CAUSES, answer.different),
-        'filters': shadow.top(answer.filters),
-        'weighers': shadow.top(answer.weighers),
-        'times_of': [
-            (name, words.duration(each.p50), words.duration(each.p99), of)
-            for name, each, of in shadow.times_of(answer)
-        ],
+        'verdicts': shadow.verdicts(answer),
+        'causes': shadow.causes(answer),
+        'blamed': list(shadow.blamed(answer)),
+        'latencies': shadow.latencies(answer),
         'refused': shadow.refused(answer),
-        'gaps': [shadow.gap(each, answer) for each in answer.gaps],
-        'more_gaps': answer.gaps_total - len(answer.gaps),
-        'differences': [
-            {
-                'at': time_of(each.at, TIME),
-                'decision': words.to_decision(each.id),
-                'server': words.to_decisions(
-                    each.server[:SHOWN_OF_UUID], server=each.server
-                ),
-                'uuid': each.server,
-                'flavor': words.to_decisions(each.flavor, flavor=each.flavor),
-                'ours': words.to_host(each.ours),
-                'nova': words.to_host(each.nova),
-                'verdict': _verdict(each.verdict),
-                'cause': shadow.cause_of(
-                    each.verdict, each.cause, each.detail, each.weighers_named
-                ),
-            }
-            for each in answer.differences
-        ],
-        'all': words.to_decisions(
-            'all decisions that differ', differs='yes', since=time_of(answer.since)
-        ),
+        'gaps': shadow.gaps(answer),
+        'differences': shadow.differences(answer, Style()),
+        'all': query.of_decisions(differs='yes', since=time_of(answer.since)),
     }
-
-
-def _counts(
-    counts: Mapping[str, int], named: Mapping[str, str], total: int
-) -> list[View]:
-    return [
-        {
-            'word': named.get(word, word),
-            'count': count,
-            'share': shapes.share(count, total),
-            'percent': shadow.share(count, total),
-        }
-        for word, count in counts.items()
-    ]
-
-
-def _verdict(verdict: str) -> View:
-    """Return a verdict as it is shown: its kind, sign and words."""
-    kind, sign = ('scheduled', '✓') if verdict in SAME else ('unschedulable', '≠')
-    if verdict == Verdict.UNKNOWN:
-        sign = words.NOTHING
-    return {'kind': kind, 'sign': sign, 'word': shadow.verdict_of(verdict)}
-
-
-def compared(found: Sequence[ServerComparison]) -> list[View]:
-    """Return the rows of what nova chose for the servers of a decision."""
-    return [
-        {
-            'server': words.to_decisions(each.server, server=each.server),
-            'ours': words.to_host(each.ours),
-            'our_weight': '' if each.our_weight is None else shown(each.our_weight),
-            'nova': words.to_host(each.nova.host),
-            'nova_weight': '' if each.nova_weight is None else shown(each.nova_weight),
-            'known': ', '.join(shadow.known(each.nova)),
-            'verdict': _verdict(each.verdict),
-            'cause': shadow.cause_of(
-                each.verdict, each.cause, each.detail, each.weighers
-            ),
-        }
-        for each in found
-    ]

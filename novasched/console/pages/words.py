@@ -3,15 +3,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from novasched.console.pages import query
 from novasched.console.pages.query import PageQuery
 from novasched.decisions.listing import ListedDecision, ShownDecision
-from novasched.inspection.texts import advice, top
-from novasched.inspection.texts.lines import SHOWN_OF_UUID, length
+from novasched.inspection.texts import advice, amounts, top
+from novasched.inspection.texts.lines import length
 from novasched.runtime.times import TIME, time_of
 from novasched.scheduler.reasons import Code
 
@@ -20,9 +19,6 @@ SIGNS = {'scheduled': '✓', 'unschedulable': '✕', 'error': '!'}
 STATES = {'enabled': '✓', 'disabled': '–', 'down': '!'}
 NOTHING = '–'
 MOST_NAMED = 3
-GIB_OF_MB, TIB_OF_GB = 1024, 1024
-UNITS = ('MEMORY_MB', 'DISK_GB')
-"""Resource classes whose amounts have a unit."""
 
 View = dict[str, Any]
 
@@ -32,26 +28,6 @@ class Link(NamedTuple):
 
     text: str
     href: str = ''
-
-
-def to_host(name: str | None) -> Link:
-    """Return a host, and its page."""
-    return Link(name or '', query.of_host(name) if name else '')
-
-
-def to_hosts(text: str | None, **order: str) -> Link:
-    """Return a text that stands for hosts, and the list of these."""
-    return Link(text or '', query.of_hosts(**order))
-
-
-def to_decision(id: str | None) -> Link:
-    """Return the id of a decision, and its page."""
-    return Link(id or '', query.of_decision(id or ''))
-
-
-def to_decisions(text: str | None, **criteria: str) -> Link:
-    """Return a text, and the decisions that meet criteria."""
-    return Link(text or '', query.of_decisions(**criteria))
 
 
 class Option(NamedTuple):
@@ -78,15 +54,6 @@ def time(at: str) -> str:
     return f'{at[:10]} {at[11:19]}'
 
 
-def duration(ms: float | None) -> str:
-    """Return a duration in words."""
-    if ms is None:
-        return NOTHING
-    if ms >= 1000:
-        return f'{ms / 1000:.{1 if ms < 10_000 else 0}f} s'
-    return f'{ms:.0f} ms' if ms >= 1 or not ms else f'{ms:.1f} ms'
-
-
 def number(value: float) -> str:
     """Return a rate or mean with as many digits as say something."""
     if value >= 10:
@@ -106,60 +73,6 @@ def age(seconds: float | None) -> str:
     return 'age unknown' if seconds is None else length(seconds)
 
 
-def amount(resource: str, number: float) -> str:
-    """Return an amount of a resource class, with its unit."""
-    if resource == 'MEMORY_MB':
-        return _scaled(number, GIB_OF_MB, 'MiB', 'GiB')
-    if resource == 'DISK_GB':
-        return _scaled(number, TIB_OF_GB, 'GiB', 'TiB')
-    return f'{number:g}'
-
-
-def _scaled(number: float, times: int, small: str, large: str) -> str:
-    if abs(number) < times:
-        return f'{number:g} {small}'
-    scaled = number / times
-    digits = 0 if scaled >= 100 or scaled == int(scaled) else 1
-    return f'{scaled:.{digits}f} {large}'
-
-
-def part(resource: str, number: float, whole: float) -> str:
-    """Return a part of an amount, in the unit of the whole: 0.5 of 231 TiB."""
-    total, unit = _split(amount(resource, whole))
-    some, other = _split(amount(resource, number))
-    if number and other != unit:
-        some = f'{number / (GIB_OF_MB if resource == "MEMORY_MB" else TIB_OF_GB):.1f}'
-        some = '<0.1' if some == '0.0' else some
-    return f'{some} of {total} {unit}'.rstrip()
-
-
-def _split(text: str) -> tuple[str, str]:
-    number, _, unit = text.partition(' ')
-    return number, unit
-
-
-def in_units(resource: str, text: str) -> str:
-    """Return a text on amounts of a resource class, each with its unit."""
-    if resource not in UNITS:
-        return text
-    return re.sub(r'\b\d+\b', lambda found: amount(resource, int(found[0])), text)
-
-
-def explained_amounts(text: str) -> str:
-    """Return a text in which each amount of memory or disk is also said in its unit:
-    262144 free MEMORY_MB (256 GiB)."""
-
-    def said(found: re.Match[str]) -> str:
-        return f'{found[0]} ({amount(found[2], int(found[1]))})'
-
-    return re.sub(rf'\b(\d+) free ({"|".join(UNITS)})\b', said, text)
-
-
-def resource(name: str) -> str:
-    """Return the name of a resource class without its unit."""
-    return {'MEMORY_MB': 'Memory', 'DISK_GB': 'Disk'}.get(name, name)
-
-
 def criterion(name: str) -> str:
     """Return criteria for the decisions of which an overview counts a word."""
     if name in advice.BLOCKERS:
@@ -169,7 +82,7 @@ def criterion(name: str) -> str:
 
 def blamed(name: str, **others: str) -> Link:
     """Return a filter or reason, and the decisions that it ended."""
-    return to_decisions(name, **{criterion(name): name}, **others)
+    return Link(name, query.of_decisions(**{criterion(name): name}, **others))
 
 
 def row(head: ListedDecision | ShownDecision) -> View:
@@ -180,16 +93,15 @@ def row(head: ListedDecision | ShownDecision) -> View:
         'href': query.of_decision(head.id),
         'at': time_of(head.at, TIME),
         'result': result(head.result),
-        'flavor': to_decisions(head.flavor, flavor=head.flavor),
+        'flavor': head.flavor,
         'zone': head.zone,
-        'server': to_decisions(head.server[:SHOWN_OF_UUID], server=head.server),
-        'server_uuid': head.server,
+        'server': head.server,
         'others': head.servers - 1,
-        'hosts': [to_host(name) for name in head.picked[:MOST_NAMED]],
+        'hosts': head.picked[:MOST_NAMED],
         'more_hosts': max(0, len(head.picked) - MOST_NAMED),
         'why': head.why,
         'plugin': plugin if head.why else '',
-        'took': duration(head.took_us / 1000),
+        'took': amounts.duration(head.took_us / 1000),
         'worker': head.worker.rpartition(':')[0] or head.worker,
     }
 

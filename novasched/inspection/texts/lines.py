@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -16,6 +17,53 @@ SEPARATOR = ' · '
 UUID_LENGTH = 36
 SHOWN_OF_UUID = 8
 MOST_IN_FULL = 1e6
+_NUMBER = re.compile(r'(-|[\d.,]+( %| [KMGT]iB| m?s)?)?')
+
+
+class Fact(NamedTuple):
+    """A text with its label and its note, as a terminal and a page say it.
+
+    A page opens what has the ``value`` of the criterion ``by``: '': the text.
+    """
+
+    text: str
+    by: str = ''
+    label: str = ''
+    note: str = ''
+    value: str = ''
+
+    def __str__(self) -> str:
+        note = f'({self.note})' if self.note else ''
+        return ' '.join(filter(None, (self.label, self.text, note)))
+
+
+class Table(NamedTuple):
+    """Rows of facts under the names of their columns."""
+
+    names: Sequence[str]
+    rows: Sequence[Sequence[Fact]]
+
+    @property
+    def numbers(self) -> set[str]:
+        """The names of columns of numbers, which stand on the right."""
+        cells = zip(*([each.text for each in row] for row in self.rows), strict=True)
+        columns = zip(self.names, cells, strict=True)
+        return {name for name, texts in columns if all(map(_NUMBER.fullmatch, texts))}
+
+    def lines(self) -> list[str]:
+        """Return the table as text; '-' stands for no text."""
+        rows = [[str(each) or '-' for each in row] for row in self.rows]
+        return columns(self.names, rows, set(self.names) - self.numbers) if rows else []
+
+
+def table(names: Sequence[str], rows: Iterable[Sequence[Fact | str]]) -> Table:
+    """Return a table without the columns in which no row has a text."""
+    made = [
+        [each if isinstance(each, Fact) else Fact(each) for each in row] for row in rows
+    ]
+    kept = [n for n in range(len(names)) if any(row[n].text for row in made)]
+    facts = [[row[n] for n in kept] for row in made]
+    return Table([names[n] for n in kept], facts)
 
 
 class Style(NamedTuple):
@@ -68,10 +116,11 @@ class Style(NamedTuple):
 
     def _packed(self, start: str, items: Iterable[str], gap: str) -> Iterator[str]:
         width = max(self.width, LEAST_WIDTH) - len(start)
-        line = ''
+        line, end = '', gap.rstrip()
         for item in filter(None, items):
             if line and len(line) + len(gap) + len(item) > width:
-                yield from self.wrapped(start, f'{line}{gap.rstrip()}')
+                is_full = len(line) + len(end) > width
+                yield from self.wrapped(start, line if is_full else f'{line}{end}')
                 start, line = ' ' * len(start), ''
             line = f'{line}{gap}{item}' if line else item
         if line:

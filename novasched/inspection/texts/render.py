@@ -4,11 +4,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from novasched import printable
-from novasched.decisions.body import RecordedClaim
 from novasched.decisions.decided import (
     EARLIER_SERVERS,
     PASSED_ALL,
@@ -24,14 +23,18 @@ from novasched.decisions.request_summary import (
 )
 from novasched.inspection.questions.explain import HEAD, WHOLE, Explanation
 from novasched.inspection.texts import causes, funnel, shadow
+from novasched.inspection.texts.amounts import duration
 from novasched.inspection.texts.lines import (
     BOLD,
     GREEN,
     LABEL_WIDTH,
     RED,
     SEPARATOR,
+    Fact,
     Style,
+    Table,
     counted,
+    table,
 )
 from novasched.inspection.texts.weights import lines as weight_lines
 from novasched.inspection.texts.weights import won_by
@@ -120,9 +123,9 @@ def _label(label: str, text: str) -> str:
 
 
 def _head(explained: Explanation, style: Style) -> Iterator[str]:
-    end = (explained.at, explained.scheduler, f'{explained.took_ms:.0f} ms')
     result, colour = result_of(explained)
     begin = f'{explained.id}  {result} '
+    end = (str(each) for each in about(explained, style) if not each.label)
     first, *others = style.packed('', [begin, *end], '  ')
     yield first.replace(result, style.paint(result, colour), 1)
     yield from others
@@ -143,27 +146,37 @@ def result_of(explained: Explanation) -> tuple[str, str]:
     return f'SCHEDULED {total} servers{of_one}', GREEN
 
 
+def about(explained: Explanation, style: Style) -> list[Fact]:
+    """Return when and where a request was decided; with labels who asked for what."""
+    name, project = explained.server_name or '', explained.project_id or ''
+    is_one = len(explained.servers) == 1 or explained.index is not None
+    server = explained.server if is_one else None
+    uuid = (server and server.uuid) or ''
+    text = f'{name} {style.uuid(uuid)}'.strip()
+    made = (
+        Fact(explained.at, 'time'),
+        Fact(explained.scheduler),
+        Fact(duration(explained.took_ms)),
+        Fact(text if uuid else '', 'server', 'server', value=uuid),
+        Fact(style.uuid(project), 'project', 'project', value=project),
+        Fact(explained.request_id or '', 'request', 'request'),
+        Fact(explained.flavor, 'flavor', 'flavor'),
+        Fact(explained.zone, 'zone', 'zone'),
+    )
+    return [each for each in made if each.text]
+
+
 def _asked(explained: Explanation, style: Style) -> Iterator[str]:
     """Yield who asked, and for what."""
-    servers = explained.servers
-    index = 0 if len(servers) == 1 else explained.index
-    is_known = index is not None and index < len(servers)
-    server = (servers[index or 0].uuid or '') if is_known else ''
-    name = explained.server_name or ''
-    project, request_id = explained.project_id, explained.request_id
-    yield from style.packed(
-        'server' if server else 'project',
-        [
-            f'{name} {style.uuid(server)}'.strip() if server else '',
-            f'{"project " if server else ""}{style.uuid(project)}' if project else '',
-            f'request {request_id}' if request_id else '',
-        ],
-    )
-    head = {'flavor': explained.flavor, 'zone': explained.zone}
-    parts: Iterable[str] = (f'{key} {value}' for key, value in head.items() if value)
-    if explained.request is not None:
-        parts = demands(explained.request, style)
-    yield from style.packed('asked', parts)
+    request = explained.request
+    said = [each for each in about(explained, style) if each.label]
+    if request is not None:  # it has the flavor and the zone, and more of them
+        said = [each for each in said if each.by not in ('flavor', 'zone')]
+    if said:
+        items = [said[0].text, *map(str, said[1:])]
+        yield from style.packed(said[0].label, items)
+    if request is not None:
+        yield from style.packed('asked', demands(request, style))
 
 
 def demands(request: RequestSummary, style: Style) -> Iterator[str]:
@@ -186,25 +199,6 @@ def demands(request: RequestSummary, style: Style) -> Iterator[str]:
         if not (group and hint.partition('=')[0] == 'group'):
             yield f'hint {hint}'
     yield from _counts_and_kinds(request)
-
-
-def demanded(request: RequestSummary | None) -> list[tuple[str, list[str]]]:
-    """Return the demands of a request: headings, and lines under each."""
-    if request is None:
-        return []
-    flavor, image, group = request.flavor, request.image, request.group
-    made = [
-        ('Flavor', _flavor(flavor) if flavor else []),
-        ('Image', [image.id or WITHOUT_ID, *image.sorted_properties] if image else []),
-        ('Zone', [request.zone] if request.zone else []),
-        ('Server group', [group.uuid or 'a new one', _members(group)] if group else []),
-        ('Named hosts', request.named_places),
-        ('Forced hosts', list(request.forced)),
-        ('Ignored hosts', list(request.ignored)),
-        ('Hints', request.sorted_hints),
-        ('Also', list(_counts_and_kinds(request))),
-    ]
-    return [(heading, lines) for heading, lines in made if lines]
 
 
 def _counts_and_kinds(request: RequestSummary) -> Iterator[str]:
@@ -326,15 +320,9 @@ def unavailable_cells(explained: Explanation) -> Iterator[str]:
 
 def _claims_and_timing(explained: Explanation, style: Style) -> Iterator[str]:
     """Yield claims, why it was decided again, notes, and how long it took."""
-    claims = explained.claims
-    if any(claim.outcome != Outcome.CLAIMED for claim in claims) or len(claims) > 1:
-        said = [
-            f'{_claimed(claim)} {claim.outcome} {claim.ms or 0:.0f} ms'
-            + (f': {claim.text}' if claim.text else '')
-            for claim in claims
-        ]
-        more = explained.claims_total - len(claims)
-        said += [f'{more} more'] if more > 0 else []
+    made = explained.claims
+    if any(claim.outcome != Outcome.CLAIMED for claim in made) or len(made) > 1:
+        said = [' '.join(map(str, row)).strip() for row in claims(explained).rows]
         yield from style.packed('Claims', said, SEPARATOR)
     if rounds := explained.rounds:
         reasons = [f'{text_of(why)} ({times})' for why, times in rounds.items()]
@@ -355,9 +343,21 @@ def timings(explained: Explanation) -> dict[str, float]:
     return {name: took[name] or 0.0 for name in names}
 
 
-def _claimed(claim: RecordedClaim) -> str:
-    """Return the host of a claim, or for how many servers it was."""
-    return claim.host or counted(claim.servers, 'server')
+def claims(explained: Explanation) -> Table:
+    """Return the claims in placement, and how many more there were."""
+    rows = [
+        (
+            Fact(each.host, 'host')
+            if each.host
+            else Fact(counted(each.servers, 'server')),
+            Fact(each.outcome, note=each.text or ''),
+            Fact(duration(each.ms)),
+        )
+        for each in explained.claims
+    ]
+    if (more := explained.claims_total - len(rows)) > 0:
+        rows.append((Fact(f'{more} more'), Fact(''), Fact('')))
+    return table(('Host', 'Outcome', 'Took'), rows)
 
 
 def _hosts(hosts: Mapping[str, str]) -> Iterator[str]:

@@ -14,25 +14,26 @@ from novasched.decisions.comparison import (
     Verdict,
 )
 from novasched.inspection.questions.shadow import (
-    Difference,
-    Latency,
     ShadowReport,
     SystematicDifference,
-    UntappedTime,
 )
+from novasched.inspection.texts.amounts import duration, percent
 from novasched.inspection.texts.lines import (
     BOLD,
     GREEN,
     RED,
     SEPARATOR,
+    Fact,
     Style,
-    columns,
+    Table,
     counted,
     first_of,
     length,
     shown,
+    table,
+    unbroken,
 )
-from novasched.runtime.times import SECONDS, time_of
+from novasched.runtime.times import time_of
 
 SHOWN = 10
 """Differences and hosts that a text shows; --long shows all of the report."""
@@ -77,6 +78,9 @@ FINDINGS: Mapping[str, str] = {
     'nova-scheduler.',
 }
 """Findings as sentences, by their cause."""
+WITHOUT = (
+    "Weighers without which nova's host is the best, where nothing else explains it:"
+)
 EMPTY = (
     'Nothing was compared since {since}. The shadow needs [novasched] shadow = true, '
     'and requests that reach nova-scheduler. A comparison is kept once nova has '
@@ -138,70 +142,110 @@ def finding(found: SystematicDifference) -> str:
     return FINDINGS[found.cause].format(**vars(found))
 
 
+def compared(found: Sequence[ServerComparison]) -> Table:
+    """Return our choice and nova's for each server of a decision."""
+    rows = [
+        (
+            Fact(each.server, 'server'),
+            Fact(each.ours or '', 'host'),
+            Fact(each.nova.host or '', 'host', note=', '.join(known(each.nova))),
+            comparison(each) or verdict_of(each.verdict),
+        )
+        for each in found
+    ]
+    return table(('Server', 'Ours', "Nova's", 'Verdict and cause'), rows)
+
+
 def as_text(report: ShadowReport, style: Style) -> str:
     """Return the report; what is systematically different comes first."""
-    if not report.servers:
-        lines = style.wrapped('', EMPTY.format(since=time_of(report.since)))
-        return '\n'.join([*lines, *_times(report, style)])
-    same = f'{report.same} of {report.known} as nova, or alike'
-    head = (
-        f'{time_of(report.since)} to {time_of(report.until)}',
-        counted(report.requests, 'request'),
-        counted(report.servers, 'server'),
-        same,
-    )
+    same, *others = map(str, figures(report))
     painted = style.paint(same, BOLD if report.different else GREEN)
-    findings = [
-        style.labelled('Finding', finding(each), RED) for each in report.findings
-    ]
+    head = (*map(str, extent(report)), same, *others)
+    lines = (line.replace(same, painted) for line in style.packed('', head, SEPARATOR))
+    findings = (style.labelled('Finding', finding(e), RED) for e in report.findings)
     parts: Iterable[Iterable[str]] = (
-        (line.replace(same, painted) for line in style.packed('', head, SEPARATOR)),
+        lines,
+        () if report.servers else style.wrapped('', nothing_compared(report)),
         itertools.chain.from_iterable(findings),
-        _table('Verdict', report.verdicts, VERDICTS, report.servers),
-        _table('Cause', report.causes, CAUSES, report.different),
-        style.packed('Filter', top(report.filters), SEPARATOR),
-        _times(report, style),
+        verdicts(report).lines(),
+        causes(report).lines(),
+        (line for each in blamed(report) for line in style.wrapped('', str(each))),
+        style.labelled('Refused', said) if (said := refused(report)) else (),
+        latencies(report).lines(),
+        style.packed('Gaps', first_of(gaps(report), SHOWN), SEPARATOR),
         _differences(report, style),
     )
     return '\n\n'.join(filter(None, map('\n'.join, parts)))
 
 
-def _table(
+def nothing_compared(report: ShadowReport) -> str:
+    """Say that nothing was compared, and what a shadow needs."""
+    return EMPTY.format(since=time_of(report.since))
+
+
+def extent(report: ShadowReport) -> list[Fact]:
+    """Return the time of a report, and how much was compared in it."""
+    return [
+        Fact(time_of(report.since), 'time', 'since'),
+        Fact(time_of(report.until), 'time', 'until'),
+        Fact(counted(report.requests, 'request')),
+        Fact(counted(report.servers, 'server')),
+    ]
+
+
+def figures(report: ShadowReport) -> list[Fact]:
+    """Return the figures of a report, each under its label."""
+    whole_s = (report.until - report.since) / 1e6
+    return [
+        Fact(share(report.same, report.known), label='as nova, or alike'),
+        Fact(f'{report.known:,}', label='known choices'),
+        Fact(f'{report.different:,}', label='differences'),
+        Fact(f'{length(report.tapped_s)} of {length(whole_s)}', label='tapped'),
+    ]
+
+
+def verdicts(report: ShadowReport) -> Table:
+    """Return how many servers have each verdict."""
+    return _counts('Verdict', report.verdicts, VERDICTS, report.servers)
+
+
+def causes(report: ShadowReport) -> Table:
+    """Return how many differences have each cause."""
+    return _counts('Cause', report.causes, CAUSES, report.different)
+
+
+def _counts(
     name: str, counts: Mapping[str, int], words: Mapping[str, str], total: int
-) -> list[str]:
-    """Return counts in the order of their words, with what they are of."""
+) -> Table:
     rows = [
-        [words.get(word, word), str(count), share(count, total)]
+        (
+            words.get(word, word),
+            f'{count:,}',
+            Fact(share(count, total), 'share', value=percent(count, total)),
+        )
         for word, count in counts.items()
     ]
-    return columns([name, 'Servers', 'Share'], rows, {name}) if rows else []
+    return table((name, 'Servers', 'Share'), rows)
 
 
 def share(count: int, total: int) -> str:
     """Return a part of a total in percent."""
-    return f'{100 * count / total:.1f} %' if total else '-'
+    return f'{percent(count, total)} %' if total else '-'
+
+
+def blamed(report: ShadowReport) -> Iterator[Fact]:
+    """Yield the filters and weighers that explain most differences."""
+    for label, counts in (
+        ("Filters of ours that reject nova's host:", report.filters),
+        (WITHOUT, report.weighers),
+    ):
+        if counts:
+            yield Fact(', '.join(top(counts)), label=label)
 
 
 def top(counts: Mapping[str, int], most: int = SHOWN) -> list[str]:
     """Return names with their counts, the most frequent ones."""
-    return first_of([f'{name} {count}' for name, count in counts.items()], most)
-
-
-def _times(report: ShadowReport, style: Style) -> Iterator[str]:
-    """Yield refusals, latencies, and the times in which nothing was tapped."""
-    if said := refused(report):
-        yield from style.labelled('Refused', said)
-    latencies = [
-        f'{name} p50 {each.p50:.0f} ms, p99 {each.p99:.0f} ms of {of}'
-        for name, each, of in times_of(report)
-        if each.p50 is not None and each.p99 is not None
-    ]
-    yield from style.packed('Took', latencies, SEPARATOR)
-    yield from style.labelled('Tapped', tapped(report))
-    gaps = [gap(each, report) for each in report.gaps[:SHOWN]]
-    if (more := report.gaps_total - len(gaps)) > 0:
-        gaps.append(f'{more} more')
-    yield from style.packed('Gaps', gaps, SEPARATOR)
+    return first_of([unbroken(f'{name} {n}') for name, n in counts.items()], most)
 
 
 def refused(report: ShadowReport) -> str:
@@ -216,50 +260,61 @@ def refused(report: ShadowReport) -> str:
     )
 
 
-def times_of(report: ShadowReport) -> list[tuple[str, Latency, str]]:
-    """Return the latencies side by side, each with what it is of."""
-    return [
-        (name, each, counted(each.number, noun))
+def latencies(report: ShadowReport) -> Table:
+    """Return our latency and nova's side by side, each with what it is of."""
+    rows = [
+        (name, duration(each.p50), duration(each.p99), counted(each.number, noun))
         for name, each, noun in (
             ('ours', report.our_ms, 'request'),
             ('nova', report.nova_ms, 'request'),
             ('nova seen within', report.seen_ms, 'server'),
         )
+        if each.number
     ]
+    return table(('Took', 'p50', 'p99', 'Of'), rows)
 
 
-def tapped(report: ShadowReport) -> str:
-    """Return the time in which requests were tapped, of the whole."""
-    whole_s = (report.until - report.since) / 1e6
-    return f'{length(report.tapped_s)} of {length(whole_s)}'
+def gaps(report: ShadowReport) -> list[str]:
+    """Return the times without a tap, each with its length."""
+    said = []
+    for each in report.gaps:
+        is_over = each.until < report.until
+        until = f'to {time_of(each.until)}' if is_over else 'until now'
+        said.append(f'{time_of(each.since)} {until} ({length(each.length_s)})')
+    more = report.gaps_total - len(said)
+    return [*said, f'{more} more'] if more > 0 else said
 
 
-def gap(found: UntappedTime, report: ShadowReport) -> str:
-    """Return a time without a tap, and its length."""
-    until = f'to {time_of(found.until)}' if found.until < report.until else 'until now'
-    return f'{time_of(found.since)} {until} ({length(found.length_s)})'
+def differences(report: ShadowReport, style: Style) -> Table:
+    """Return the differences of a report, the newest first."""
+    names = ('Decision', 'Time', 'Server', 'Flavor', 'Ours', "Nova's")
+    return table((*names, 'Verdict and cause'), list(_rows(report, style)))
+
+
+def _rows(report: ShadowReport, style: Style) -> Iterator[Sequence[Fact]]:
+    for each in report.differences:
+        cause = cause_of(each.verdict, each.cause, each.detail, each.weighers_named)
+        yield (
+            Fact(each.id, 'decision'),
+            Fact(time_of(each.at), 'time'),
+            Fact(style.uuid(each.server), 'server', value=each.server),
+            Fact(each.flavor, 'flavor'),
+            Fact(each.ours or '', 'host'),
+            Fact(each.nova or '', 'host'),
+            Fact(f'{verdict_of(each.verdict)}: {cause}'),
+        )
 
 
 def _differences(report: ShadowReport, style: Style) -> Iterator[str]:
     """Yield the newest differences, each with what to ask next."""
-    most = None if style.is_long else SHOWN
-    for each in report.differences[:most]:
-        yield from _difference(each, style)
-    more = report.different - len(report.differences[:most])
-    if more > 0:
+    rows = list(_rows(report, style))[: None if style.is_long else SHOWN]
+    for id, at, server, flavor, ours, nova, said in rows:
+        on = f'server {server.text}'
+        head = (style.paint(id.text, BOLD), at.text, on, flavor.text)
+        yield from style.packed('', head, '  ')
+        choices = f'ours {ours.text or "none"}, nova {nova.text or "none"}'
+        yield from style.wrapped('  ', f'{choices}; {said}')
+        commands = f'novasched explain {id.text}', f'novasched shadow replay {id.text}'
+        yield f'  {SEPARATOR.join(commands)}'
+    if (more := report.different - len(rows)) > 0:
         yield f'{counted(more, "more difference")}: novasched decisions list --differs'
-
-
-def _difference(each: Difference, style: Style) -> Iterator[str]:
-    head = (
-        style.paint(each.id, BOLD),
-        time_of(each.at, SECONDS),
-        f'server {style.uuid(each.server)}',
-        each.flavor,
-    )
-    yield from style.packed('', head, '  ')
-    cause = cause_of(each.verdict, each.cause, each.detail, each.weighers_named)
-    said = f'ours {each.ours or "none"}, nova {each.nova or "none"}'
-    yield from style.wrapped('  ', f'{said}; {verdict_of(each.verdict)}: {cause}')
-    commands = f'novasched explain {each.id}', f'novasched shadow replay {each.id}'
-    yield f'  {SEPARATOR.join(commands)}'
