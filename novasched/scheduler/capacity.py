@@ -51,10 +51,12 @@ class _Filled:
 class CellCounter:
     """Counts the copies of a guest that fit the NUMA nodes and devices of hosts.
 
-    Answers are kept, so that later only hosts that have changed cost anything.
+    At most so many answers are kept, so that later only hosts that have changed cost
+    anything.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most_kept: int = MOST_KEPT) -> None:
+        self._most_kept = most_kept
         self._kept: dict[Hashable, _Filled] = {}
 
     def counts(
@@ -96,7 +98,7 @@ class CellCounter:
         if known.count >= most or known.is_full:
             return known
         found = _filled(known, guests, most, check)
-        if len(self._kept) >= MOST_KEPT:
+        if len(self._kept) >= self._most_kept:
             self._kept.clear()
         self._kept[key] = found
         return found

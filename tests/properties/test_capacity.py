@@ -39,7 +39,7 @@ LIMITS = (
     AggregateRamFilter(),
 )
 CELLS = (NUMATopologyFilter(), PciPassthroughFilter())
-COUNTER = CellCounter()
+COUNTER = CellCounter(most_kept=100)
 
 host = st.fixed_dictionaries(
     {

@@ -64,13 +64,15 @@ class Cloud:
         used = self.used()
         for host, amount in claims.values():
             used[host] += amount
-        full = [host for host, has in self.capacities.items() if used[host] > has]
+        asked = dict.fromkeys(host for host, _ in claims.values())
+        full = [host for host in asked if used[host] > self.capacities[host]]
         if not full:
             self._granted.update(dict.fromkeys(claims, claims))
         elif len(claims) > 1:
             refused = [each for each, (host, _) in claims.items() if host == full[0]]
+            others = [each for each in claims if each not in refused]
             half = (len(refused) + 1) // 2
-            for part in (claims.keys() - refused, refused[:half], refused[half:]):
+            for part in (others, refused[:half], refused[half:]):
                 if part:
                     self._send({each: claims[each] for each in part})
 

@@ -89,8 +89,8 @@ def facts(node: HostNode) -> Iterator[Fact]:
         yield Fact(f'{node.io_ops} builds or moves under way')
 
 
+def resources(node: HostNode) -> Table:
     """Return use and room of each resource class."""
-    """Return what is used and free of each resource class."""
     names = ('Class', 'Used', 'Free', 'Total', 'Reserved', 'Ratio')
     rows = [
         (

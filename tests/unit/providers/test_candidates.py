@@ -153,6 +153,13 @@ def test_a_search_without_end_is_given_up():
     assert len(list(found)) < 5 * 4 * 3
 
 
+@pytest.mark.parametrize(
+    ('groups', 'amounts'), [(0, {'VCPU': 1}), (1, None)], ids=['host', 'devices']
+)
+def test_amounts_of_root_are_known_if_it_has_one_candidate(groups, amounts):
+    assert search(asking(groups, None), devices(2, 1)).amounts_of_root == amounts
+
+
 def test_the_tree_of_an_unknown_provider():
     query = Query((Group(resources={'VCPU': 1}, in_tree='x'),))
     assert list(search(query, devices(1, 1))) == []

@@ -105,6 +105,17 @@ def test_all_hosts_are_looked_at_where_one_is_not_enough(profile):
     assert weighers[0].hosts[-1] == 3
 
 
+def test_weigher_that_takes_part_no_more_has_all_weighed_again():
+    class Once(Weighs):
+        def takes_part(self, hosts):
+            return not self.hosts
+
+    weighs = Weighs()
+    second = twice(Profile((), (Once(), weighs)))
+    assert [each.name for each in second.weighed.scored] == ['Weighs']
+    assert weighs.hosts == [3, 3]
+
+
 def test_a_weight_between_others_changes_one_total():
     favours = Weighs(('stats',), lambda mb: float(mb == 8000))
     second = twice(Profile((), (Weighs(), favours)), (9000, 8000, 6000))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from novasched.scheduler.fit.cache import (
+    MOST_KEYS,
     MOST_REQUIREMENTS,
     FitCache,
     filter_candidates,
@@ -93,6 +94,15 @@ def test_other_ratios_are_another_question(fitting, name):
     found = answers.of(asked, hosts.replace(1, **{name: 0.0})).tolist()
     assert found == [(True,), (False,)]
     assert fitting.fitted == 3
+
+
+def test_no_more_fits_are_kept_than_the_constants_say(fitting):
+    answers, hosts, asked = FitCache(), table(topologies(1)), question(fitting)
+    for number in range(MOST_KEYS + 4):
+        answers.of(asked, hosts.replace(0, cpu_allocation_ratio=16.0 + number))
+    before = fitting.fitted
+    answers.of(asked, hosts.replace(0, cpu_allocation_ratio=16.0))
+    assert fitting.fitted == before + 1
 
 
 def test_hosts_may_move_to_other_rows(fitting):
