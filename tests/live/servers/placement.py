@@ -90,7 +90,7 @@ class Placement(PlacementUser):
             f'{self.url}{path}',
             json=body,
             headers=HEADERS | {'OpenStack-API-Version': f'placement {version}'},
-            timeout=30,
+            timeout=120,
         )
         return answer.status_code, answer.json() if answer.text else None
 

@@ -56,7 +56,7 @@ class Cloud:
     def __init__(self):
         self.clock = FakeClock()
         self.memcached = Memcached()
-        self.beats = Beats(self.memcached, self.clock)
+        self.beats = Beats(self.memcached, self.clock, DEADLINE_S)
         self.a = FakeCellStore()
         for id_ in (1, 2, 3):
             self.a.add_host(id_)
