@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page of a host, and that of a plan: what is drawn and said."""
 
-import pytest
-
-from novasched.console.pages import host, words
+from novasched.console.pages import host
 from novasched.inspection.questions.reports import HostReport
 from novasched.runtime.typed_json import of_json
 from tests.support.records.console_answers import page
@@ -161,11 +159,3 @@ def test_a_plan_is_said_and_drawn():
     others = seen.text('table', id='not-enough')
     assert others.endswith('8192 free MEMORY_MB (8 GiB) zone')
     assert '1 change is not enough alone' in said
-
-
-@pytest.mark.parametrize(
-    ('value', 'said'), [(0, '0'), (0.001, '<0.01'), (0.25, '0.25'), (4.2, '4.2')]
-)
-def test_rates(value, said):
-    assert words.number(value) == said
-    assert words.number(123.4) == '123'

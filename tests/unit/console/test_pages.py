@@ -40,7 +40,7 @@ class TestOverview:
 
     def test_each_cell_has_its_age(self):
         cells = page('/').text('ul', id='cells')
-        assert cells == '✓cell1 1 s !cell3 unavailable, 74 s'
+        assert cells == '✓ cell1 1 s !unavailable cell3 74 s'
 
     def test_without_decisions_it_says_what_to_do(self):
         nothing = part(results={}, minutes=[], newest=[], reasons=[], took_us={})
