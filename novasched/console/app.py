@@ -232,7 +232,7 @@ def create(reader: Cloud) -> flask.Flask:
     app.jinja_env.undefined = jinja2.StrictUndefined
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     for each in (
-        *(words.grouped, words.clock, words.time, words.age),
+        *(words.grouped, words.clock, words.time),
         *(amounts.duration, amounts.in_units, counted),
     ):
         app.jinja_env.filters[each.__name__] = each

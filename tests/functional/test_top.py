@@ -107,10 +107,10 @@ def terminal(conf, interruptible):
 def test_a_pipe_gets_one_frame(conf):
     lines = in_pipe(conf).splitlines()
     assert lines[0].startswith('novasched top   1 scheduler   ')
-    assert lines[1] == f'{" " * 16}p50 12 ms   p99 12 ms'
+    assert lines[1] == f'{" " * 16}in flight, mean <0.01   p50 12 ms   p99 12 ms'
     assert (
         lines[2]
-        == '  last 60 s   scheduled 1   unschedulable 1   error 0   records lost 0'
+        == '  last 60 s   scheduled 1   no valid host 1   error 0   records lost 0'
     )
     assert 'bbbbbbbb' in lines[-2]
     assert 'NO VALID HOST  not-enough-ram' in lines[-2]

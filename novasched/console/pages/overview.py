@@ -10,13 +10,11 @@ from typing import Any
 from novasched.console.pages import query, shapes, words
 from novasched.console.pages.words import Link, View
 from novasched.inspection.questions.reports import Overview
-from novasched.inspection.texts import amounts
-from novasched.inspection.texts.lines import counted
-from novasched.inspection.texts.missing import missing_parts
+from novasched.inspection.texts import top
+from novasched.inspection.texts.lines import counted, length
 from novasched.runtime.times import SECONDS
 
 MINUTES = 60
-SAID = ('scheduled', 'no valid host', 'error')
 
 
 def view(answer: Overview) -> View:
@@ -28,8 +26,8 @@ def view(answer: Overview) -> View:
         'until': answer.until,
         'window': 'last hour'
         if answer.window_s == 3600
-        else f'last {words.age(answer.window_s)}',
-        'figures': list(_figures(answer)),
+        else f'last {length(answer.window_s)}',
+        'figures': top.figures(answer),
         'results': [
             {
                 **words.result(name),
@@ -38,11 +36,9 @@ def view(answer: Overview) -> View:
             }
             for name in words.RESULTS
         ],
-        'cells': [
-            {**vars(each), 'age': words.age(each.age_s)} for each in answer.cells
-        ],
+        'cells': list(zip(answer.cells, top.cells(answer), strict=True)),
         'schedulers': answer.schedulers,
-        'missing': list(missing_parts(answer.unanswered, answer.without_log)),
+        'missing': list(top.missing(answer)),
         'minutes': _minutes(answer),
         'blockers': _blockers(answer, since),
         'newest': rows,
@@ -55,25 +51,6 @@ def _since(answer: Overview) -> str:
         return ''
     until = datetime.datetime.fromisoformat(answer.until)
     return (until - datetime.timedelta(seconds=answer.window_s)).strftime(SECONDS)
-
-
-def _figures(answer: Overview) -> list[tuple[str, str, str]]:
-    """Return numbers, each with its unit and what it is."""
-    took, placement = answer.took_ms, answer.placement_ms['p50']
-    each = [
-        (words.number(answer.requests_per_s), '/s', 'requests'),
-        (*_split(took['p50']), 'p50'),
-        (*_split(took['p99']), 'p99'),
-        (words.number(answer.in_flight), '', 'in flight, mean'),
-    ]
-    if placement is not None:
-        each.append((*_split(placement), 'placement p50'))
-    return each
-
-
-def _split(ms: float | None) -> tuple[str, str]:
-    number, _, unit = (amounts.duration(ms) or words.NOTHING).partition(' ')
-    return number, unit
 
 
 def _minutes(answer: Overview) -> View | None:
@@ -95,10 +72,7 @@ def _minutes(answer: Overview) -> View | None:
     ]
     results = answer.results
     total = sum(results.values())
-    said = ', '.join(
-        f'{results.get(name, 0)} {word}'
-        for name, word in zip(words.RESULTS, SAID, strict=True)
-    )
+    said = ', '.join(f'{results.get(n, 0)} {top.word(n)}' for n in words.RESULTS)
     return {
         'width': chart.width,
         'height': shapes.HEIGHT,
@@ -120,9 +94,7 @@ def _minute(
 ) -> View:
     end = start + datetime.timedelta(minutes=1)
     numbers = [row.get(name, 0) for name in words.RESULTS]
-    said = [
-        f'{number} {word}' for number, word in zip(numbers, SAID, strict=True) if number
-    ]
+    said = [f'{row[name]} {top.word(name)}' for name in words.RESULTS if row.get(name)]
     clock = start.strftime('%H:%M')
     return {
         'x': chart.at(place),

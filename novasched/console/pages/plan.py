@@ -12,8 +12,8 @@ from novasched.console.pages.words import Link, View
 from novasched.inspection.questions.explain import Explanation
 from novasched.inspection.questions.reports import BootPlan
 from novasched.inspection.session.orders import PlanOrder, options
-from novasched.inspection.texts import amounts, render
 from novasched.inspection.texts import plan as plan_text
+from novasched.inspection.texts import render
 from novasched.inspection.texts.missing import missing_parts
 from novasched.inspection.texts.plan import MOST_ALTERNATES
 
@@ -75,8 +75,6 @@ def result(answer: BootPlan, asked: PageQuery) -> View:
     refused = (unplaced and unplaced.explanation) or Explanation()
     first = next(iter(answer.explanations or ()), None)
     kind = 'scheduled' if answer.all_fit else 'unschedulable'
-    helpful = [each for each in answer.changes if each.hosts]
-    most_helped = max((each.hosts for each in helpful), default=0)
     return {
         'answer': answer,
         'kind': kind,
@@ -95,22 +93,7 @@ def result(answer: BootPlan, asked: PageQuery) -> View:
         'funnel': funnel.view(refused.stages, asked, False),
         'notes': render.notes(refused),
         'problem': (unplaced and unplaced.error) or '',
-        'changes': [
-            {
-                'change': amounts.explained_amounts(each.change),
-                'hosts': each.hosts,
-                'share': shapes.share(each.hosts, most_helped),
-            }
-            for each in helpful
-        ],
-        'not_enough': [
-            {
-                'change': amounts.explained_amounts(each.change),
-                'also_missing': amounts.explained_amounts(each.also_fail),
-            }
-            for each in answer.changes
-            if not each.hosts
-        ],
+        'changes': plan_text.changes(answer),
         'missing': list(missing_parts(cells=answer.cells_left_out)),
         'scores': scores.view(first) if first else None,
         'command': command(asked.order(PlanOrder)),

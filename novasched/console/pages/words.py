@@ -10,7 +10,6 @@ from novasched.console.pages import query
 from novasched.console.pages.query import PageQuery
 from novasched.decisions.listing import ListedDecision, ShownDecision
 from novasched.inspection.texts import advice, amounts, top
-from novasched.inspection.texts.lines import length
 from novasched.runtime.times import TIME, time_of
 from novasched.scheduler.reasons import Code
 
@@ -39,9 +38,8 @@ class Option(NamedTuple):
 
 def result(name: str) -> View:
     """Return a result as it is shown: its kind, sign and word."""
-    word = top.RESULTS[name][0] if name in top.RESULTS else name
     kind = name if name in top.RESULTS else 'error'
-    return {'kind': kind, 'sign': SIGNS[kind], 'word': word.lower()}
+    return {'kind': kind, 'sign': SIGNS[kind], 'word': top.word(name)}
 
 
 def clock(at: str) -> str:
@@ -54,23 +52,9 @@ def time(at: str) -> str:
     return f'{at[:10]} {at[11:19]}'
 
 
-def number(value: float) -> str:
-    """Return a rate or mean with as many digits as say something."""
-    if value >= 10:
-        return f'{value:.0f}'
-    if 0 < value < 0.01:
-        return '<0.01'
-    return f'{value:.1f}' if value >= 1 else f'{value:.2g}'
-
-
 def grouped(value: int) -> str:
     """Return a count, its digits in groups of three."""
     return f'{value:,}'
-
-
-def age(seconds: float | None) -> str:
-    """Return an age in words."""
-    return 'age unknown' if seconds is None else length(seconds)
 
 
 def criterion(name: str) -> str:

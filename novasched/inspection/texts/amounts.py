@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Amounts of resource classes in their units, and durations in words."""
+"""Amounts of resource classes in their units, rates and durations in words."""
 
 from __future__ import annotations
 
@@ -17,6 +17,15 @@ def duration(ms: float | None) -> str:
     if ms >= 1000:
         return f'{ms / 1000:.{1 if ms < 10_000 else 0}f} s'
     return f'{ms:.0f} ms' if ms >= 1 or not ms else f'{ms:.1f} ms'
+
+
+def number(value: float) -> str:
+    """Return a rate or mean with as many digits as say something."""
+    if value >= 10:
+        return f'{value:.0f}'
+    if 0 < value < 0.01:
+        return '<0.01'
+    return f'{value:.1f}' if value >= 1 else f'{value:.2g}'
 
 
 def amount(resource: str, number: float) -> str:

@@ -18,16 +18,20 @@ from novasched.inspection.questions.reports import (
     WhyNotReport,
 )
 from novasched.inspection.texts import funnel, render
+from novasched.inspection.texts.amounts import explained_amounts, percent
 from novasched.inspection.texts.lines import (
     BOLD,
     GREEN,
     RED,
     SEPARATOR,
+    Fact,
     Style,
+    Table,
     columns,
     counted,
     first_of,
     shown,
+    table,
 )
 from novasched.scheduler.reasons import Code
 
@@ -36,6 +40,7 @@ MOST_OTHERS = 5
 MOST_HOLDERS = 3
 _HELD = {'pages': 'Pages', 'pcpu': 'Dedicated CPUs', 'pci': 'Devices'}
 INDENT = '  '
+CHANGES = ('What would change the answer', 'Hosts that then fit', 'Also missing')
 
 
 def as_text(report: AnyPlan, style: Style, scope: Sequence[str] = ()) -> str:
@@ -85,7 +90,7 @@ def _drain(report: DrainPlan, style: Style, scope: Sequence[str]) -> str:
         zone = f' in {tight.zone}' if tight.zone else ''
         text = f'{tight.flavor}{zone}, {tight.slots} more'
         lines.append(f'{INDENT}tightest after it: {text}')
-    return _joined([*lines, *_changes(report)], report, style)
+    return _joined([*lines, *changes(report).lines()], report, style)
 
 
 def _one_of_as_text(
@@ -101,7 +106,7 @@ def _one_of_as_text(
     if rows:
         lines += _table(('Host', 'Servers', 'Without a place'), rows)
     lines += _unplaced(report, style)
-    return _joined([*lines, *_changes(report)], report, style)
+    return _joined([*lines, *changes(report).lines()], report, style)
 
 
 def _head(report: PlanReport, text: str, style: Style) -> str:
@@ -162,7 +167,7 @@ def _refusals(report: PlanReport, style: Style) -> Iterator[str]:
         else:
             yield from funnel.lines(each.explanation.stages, style)
     yield from (_unplaced_line(each, style) for each in report.unplaced[1:])
-    yield from _changes(report)
+    yield from changes(report).lines()
 
 
 def _unplaced(report: PlanReport, style: Style) -> Iterator[str]:
@@ -191,16 +196,18 @@ def _named(entry: UnplacedServers, style: Style) -> str:
     return f'{name}{style.uuid(entry.server)}  {entry.flavor}'.rstrip()
 
 
-def _changes(report: PlanReport) -> Iterator[str]:
-    if not report.changes:
-        return
-    head = 'What would change the answer'
-    width = max(len(head), *(len(each.change) + 2 for each in report.changes))
-    yield f'{head:<{width}}   Hosts that then fit'
-    for each in report.changes:
-        also = each.also_fail
-        end = f'   they fail {also}, too' if also and not each.hosts else ''
-        yield f'{INDENT}{each.change:<{width - 2}}   {each.hosts:>19}{end}'
+def changes(report: PlanReport) -> Table:
+    """Return the changes that would help, and for how many hosts."""
+    most = max((each.hosts for each in report.changes), default=0)
+    rows = [
+        (
+            explained_amounts(each.change),
+            Fact(f'{each.hosts}', 'share', value=percent(each.hosts, most)),
+            '' if each.hosts else explained_amounts(each.also_fail),
+        )
+        for each in report.changes
+    ]
+    return table(CHANGES, rows)
 
 
 def _joined(lines: Iterable[str], report: AnyPlan, style: Style) -> str:

@@ -3,11 +3,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from novasched.decisions.listing import ShownDecision
-from novasched.inspection.questions.reports import CellState, Overview
-from novasched.inspection.texts.lines import GREEN, RED, SHOWN_OF_UUID, Style, counted
+from novasched.inspection.questions.reports import Overview
+from novasched.inspection.texts.amounts import duration, number
+from novasched.inspection.texts.lines import (
+    GREEN,
+    RED,
+    SHOWN_OF_UUID,
+    Fact,
+    Style,
+    counted,
+    length,
+)
+from novasched.inspection.texts.missing import missing_parts
 from novasched.runtime.times import time_of
 
 LABEL = 14
@@ -26,8 +36,8 @@ def frame(overview: Overview, style: Style, rows: int = 20) -> str:
         *_labelled(style, _label('Away'), _away(style, overview)),
         *_labelled(style, _label('Picks'), _picks(overview.picks)),
         *_labelled(style, _label('Blockers'), _blockers(overview)),
-        *_labelled(style, _label('Cells'), [_cell(style, c) for c in overview.cells]),
-        *_labelled(style, _label('Not seen'), _not_seen(overview)),
+        *_labelled(style, _label('Cells'), _cells(style, overview)),
+        *_labelled(style, _label('Not seen'), list(missing(overview))),
         *(_row(style, row) for row in overview.newest[:rows]),
     ]
     return '\n'.join(lines) + '\n'
@@ -44,26 +54,51 @@ def _labelled(style: Style, start: str, items: list[str]) -> list[str]:
     return [f'{indent}{line}' for indent, line in zip(indents, lines, strict=False)]
 
 
+def figures(overview: Overview) -> list[Fact]:
+    """Return the rates and durations that are known, each under its label."""
+    took, placement = overview.took_ms, overview.placement_ms
+    made = (
+        Fact(number(overview.requests_per_s), label='requests/s'),
+        Fact(number(overview.in_flight), label='in flight, mean'),
+        *(Fact(duration(took[name]), label=name) for name in ('p50', 'p99')),
+        Fact(duration(placement['p50']), label='placement p50'),
+    )
+    return [each for each in made if each.text]
+
+
+def word(result: str) -> str:
+    """Return a result in words."""
+    return RESULTS[result][0].lower() if result in RESULTS else result
+
+
+def cells(overview: Overview) -> list[Fact]:
+    """Return the cells, and how old is what is known of their hosts."""
+    made = []
+    for cell in overview.cells:
+        said = 'unavailable' if cell.left_out else ''
+        age = '' if cell.age_s is None else length(cell.age_s)
+        made.append(Fact(cell.cell, label=said, note=age))
+    return made
+
+
+def missing(overview: Overview) -> Iterator[str]:
+    """Yield a sentence on each scheduler that is not in an overview."""
+    return missing_parts(overview.unanswered, overview.without_log)
+
+
 def _head(overview: Overview) -> list[str]:
-    took, until = overview.took_ms, overview.until
+    until = overview.until
     return [
         counted(len(overview.schedulers), 'scheduler'),
-        _clock(until) + 'Z' if until is not None else '',
-        f'requests/s {overview.requests_per_s:.1f}',
-        f'in flight {overview.in_flight:.1f} (mean)',
-        *(f'{name} {took[name]:.0f} ms' for name in ('p50', 'p99') if took[name]),
+        until[11:19] + 'Z' if until is not None else '',
+        *map(str, figures(overview)),
     ]
 
 
-def _clock(at: str) -> str:
-    return at[11:19]
-
-
 def _results(overview: Overview) -> list[str]:
-    results, query_ms = overview.results, overview.placement_ms['p50']
+    results = overview.results
     return [
-        *(f'{name} {results.get(name, 0)}' for name in RESULTS),
-        '' if query_ms is None else f'placement p50 {query_ms:.0f} ms',
+        *(f'{word(name)} {results.get(name, 0)}' for name in RESULTS),
         *(
             f'{outcome} {lost.count}, {lost.age_s:.0f} s ago'
             for outcome, lost in overview.lost_claims.items()
@@ -94,16 +129,10 @@ def _picks(picks: Mapping[str, float]) -> list[str]:
     ]
 
 
-def _cell(style: Style, cell: CellState) -> str:
-    age = '' if cell.age_s is None else f' {cell.age_s:.0f} s'
-    unavailable = f' {style.paint("UNAVAILABLE", RED)}' if cell.left_out else ''
-    return f'{cell.cell}{unavailable}{age}'
-
-
-def _not_seen(overview: Overview) -> list[str]:
+def _cells(style: Style, overview: Overview) -> list[str]:
     return [
-        *(f'{host} (does not answer)' for host in overview.unanswered),
-        *(f'{host} (nova-scheduler)' for host in overview.without_log),
+        style.paint(str(said), RED if cell.left_out else '')
+        for cell, said in zip(overview.cells, cells(overview), strict=True)
     ]
 
 

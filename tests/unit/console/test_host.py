@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page of a host, and that of a plan: what is drawn and said."""
 
-import pytest
-
-from novasched.console.pages import host, words
+from novasched.console.pages import host
 from novasched.inspection.questions.reports import HostReport
 from novasched.runtime.typed_json import of_json
 from tests.support.records.console_answers import page
@@ -157,15 +155,5 @@ def test_a_plan_is_said_and_drawn():
         'novasched plan boot --flavor f --availability-zone az1 --count 3 --hint a=b',
     ):  # fmt: skip
         assert text in said
-    assert seen.text('table', id='changes').endswith('any zone 12')
-    others = seen.text('table', id='not-enough')
-    assert others.endswith('8192 free MEMORY_MB (8 GiB) zone')
-    assert '1 change is not enough alone' in said
-
-
-@pytest.mark.parametrize(
-    ('value', 'said'), [(0, '0'), (0.001, '<0.01'), (0.25, '0.25'), (4.2, '4.2')]
-)
-def test_rates(value, said):
-    assert words.number(value) == said
-    assert words.number(123.4) == '123'
+    changes = seen.text('table', id='changes')
+    assert changes.endswith('any zone 12 – 8192 free MEMORY_MB (8 GiB) 0 zone')

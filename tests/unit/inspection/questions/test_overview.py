@@ -148,24 +148,23 @@ def test_nothing_at_all():
     assert overview.took_ms == {'p50': None, 'p99': None}
     assert overview.newest == overview.cells == []
     assert top.frame(overview, Style(100)).splitlines() == [
-        'novasched top   1 scheduler   14:15:00Z   requests/s 0.0   '
-        'in flight 0.0 (mean)',
-        '  last 60 s   scheduled 0   unschedulable 0   error 0   records lost 0',
+        'novasched top   1 scheduler   14:15:00Z   requests/s 0   in flight, mean 0',
+        '  last 60 s   scheduled 0   no valid host 0   error 0   records lost 0',
     ]
 
 
 def test_it_is_drawn(overview):
     lines = top.frame(overview, Style(100)).splitlines()
     assert lines == [
-        'novasched top   2 schedulers   14:15:00Z   requests/s 0.1   '
-        'in flight 0.0 (mean)   p50 30 ms',
-        '                p99 180 ms',
-        '  last 60 s   scheduled 2   unschedulable 2   error 0   placement p50 16 ms   '
-        'yielded 2, 3 s ago',
-        '              records lost 3',
+        'novasched top   2 schedulers   14:15:00Z   requests/s 0.067   '
+        'in flight, mean <0.01   p50 30 ms',
+        '                p99 180 ms   placement p50 16 ms',
+        '  last 60 s   scheduled 2   no valid host 2   error 0   yielded 2, 3 s ago   '
+        'records lost 3',
         '  Blockers    RAMFilter 1   exhausted 1',
-        '  Cells       cell1 1 s   cell2 1 s   cell3 UNAVAILABLE 74 s',
-        '  Not seen    yonder (does not answer)   old (nova-scheduler)',
+        '  Cells       cell1 (1 s)   cell2 (1 s)   unavailable cell3 (74 s)',
+        '  Not seen    yonder did not answer; decisions that it made are not seen',
+        '              old runs nova-scheduler, which keeps no decisions',
         *(f'{start:<91}{took:>6} ms' for start, took in DRAWN),
     ]
 

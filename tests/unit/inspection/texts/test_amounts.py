@@ -70,3 +70,11 @@ def test_texts_on_a_resource_class_get_its_unit(resource, text, said):
 )
 def test_amounts_in_texts_are_explained(text, said):
     assert amounts.explained_amounts(text) == said
+
+
+@pytest.mark.parametrize(
+    ('value', 'said'), [(0, '0'), (0.001, '<0.01'), (0.25, '0.25'), (4.2, '4.2')]
+)
+def test_rates(value, said):
+    assert amounts.number(value) == said
+    assert amounts.number(123.4) == '123'
