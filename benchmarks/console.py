@@ -16,6 +16,7 @@ import argparse
 import contextlib
 import gzip
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -39,6 +40,8 @@ KEPT_S = 16.0
 """After so long nothing is kept but the flavors and the copy of placement."""
 ALONE_S, END_S = 10.0, 120.0
 MEMORY_MB, PAGE_KB = 250, 60
+IN_UNIT = {'MALLOC_ARENA_MAX': '1'}
+"""What the unit of the console sets."""
 PROGRAM = Path(sys.executable).with_name('novasched-console')
 
 
@@ -102,6 +105,7 @@ def console(shape: inventory.Shape) -> Iterator[Console]:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
+            env={**os.environ, **IN_UNIT},
         )
         stack.callback(process.wait)
         stack.callback(process.kill)

@@ -15,7 +15,7 @@ from oslo_config import cfg
 
 from novasched import app, errors
 from novasched.cluster.periodic import PeriodicTasks
-from novasched.inspection.questions.capacity import Capacity, HostSlots
+from novasched.inspection.questions.capacity import MOST_FLAVORS, Capacity, HostSlots
 from novasched.inspection.questions.hosts import ListedHosts
 from novasched.inspection.session import session
 from novasched.inspection.session.copy_on_demand import FRESH_S
@@ -58,6 +58,8 @@ class CachedCapacity(Capacity):
         sizes = wanted.vcpus, wanted.memory_mb, wanted.root_gb, wanted.ephemeral_gb
         key = flavor, sizes, wanted.swap, tuple(sorted(wanted.extra_specs.items()))
         if key not in kept:
+            if len(kept) >= MOST_FLAVORS:
+                kept.clear()
             kept[key] = super().slots(flavor, request)
         return kept[key]
 

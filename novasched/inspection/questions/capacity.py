@@ -92,8 +92,9 @@ class HostSlots:
             if name:
                 is_split = name == NUMA_FILTER and reason.code in SPLIT_CODES
                 found[place] = SPLIT if is_split else str(reason.code)
+        words = {name: f'{Code.EXHAUSTED} {name}' for name in self.limits}
         return [
-            text or self._exhausted(place)
+            text or words[min(words, key=lambda name: self.limits[name].item(place))]
             for text, place in zip(found.tolist(), at.tolist(), strict=True)
         ]
 
@@ -110,11 +111,6 @@ class HostSlots:
         large = np.flatnonzero(self._left >= self.amount)
         whys[large] = self.reasons(large.tolist())
         return whys
-
-    def _exhausted(self, place: int) -> str:
-        """Return which class has too little for one more server on a host."""
-        limits = {name: often.item(place) for name, often in self.limits.items()}
-        return f'{Code.EXHAUSTED} {min(limits, key=limits.__getitem__)}'
 
     def stranded(self, places: Sequence[int]) -> list[reports.Stranded]:
         """Return the stranded amounts of some hosts, each unit once; the most
