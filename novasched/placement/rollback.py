@@ -293,7 +293,8 @@ def _is_unsure(answer: requests.Response | NoAnswer) -> bool:
     if isinstance(answer, NoAnswer):
         return answer.sent
     status = answer.status_code
-    return status >= http.SERVER_FAILED and status != requests.codes.service_unavailable
+    is_known = http.is_refused(status) or status == requests.codes.no_content
+    return not is_known and status != requests.codes.service_unavailable
 
 
 def _is_of(claim: Claimed | ClaimUnknown, held: ConsumerAllocations) -> bool:

@@ -168,7 +168,8 @@ SCENARIOS = {
     ),
     'F17': Scenario(
         'Placement answers with half a body, other JSON, or a page',
-        'An error of nova, no crash, no partial claim.',
+        'An error of nova, no crash, no partial claim. A page is waited for as in F14, '
+        'and a claim that was answered by one is looked up.',
     ),
     'F18': Scenario(
         'The token has ended',
