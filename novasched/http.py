@@ -29,8 +29,8 @@ from novasched.runtime import connections
 POOL_SIZE = 64
 PROBE_S = 5.0
 REFUSED, SERVER_FAILED = 400, 500
-"""The statuses from the second on are of a gateway, or of a service that misses
-another; those from the first until then say that nothing was done."""
+"""From SERVER_FAILED on, a gateway answers, or a service that misses another. From
+REFUSED until then, nothing was done."""
 LONGEST_EXCERPT = 1000
 
 
