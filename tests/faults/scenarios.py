@@ -103,6 +103,8 @@ SCENARIOS = {
     'F6': Scenario(
         'SIGHUP under load',
         'Configuration and cells are read again, and no request is lost.',
+        'The answer to a request that takes longer after that than '
+        '`[DEFAULT] long_rpc_timeout`; its claims are undone.',
     ),
     'F7': Scenario(
         'RabbitMQ is killed and started again, idle and amid a claim',
