@@ -28,8 +28,9 @@ from novasched.runtime import connections
 
 POOL_SIZE = 64
 PROBE_S = 5.0
-SERVER_FAILED = 500
-"""The statuses from here on are of a gateway, or of a service that misses another."""
+REFUSED, SERVER_FAILED = 400, 500
+"""From SERVER_FAILED on, a gateway answers, or a service that misses another. From
+REFUSED until then, nothing was done."""
 LONGEST_EXCERPT = 1000
 
 
@@ -271,6 +272,17 @@ def is_unavailable(error: ksa.ClientException) -> bool:
     if isinstance(error, ksa.HttpError):  # keystone's
         return bool(error.http_status >= SERVER_FAILED)
     return isinstance(error, ksa.ConnectionError | ksa.DiscoveryFailure)
+
+
+def is_page(answer: requests.Response) -> bool:
+    """Return whether a gateway answered with a page, as if all was well."""
+    kind = answer.headers.get('Content-Type', 'json')
+    return answer.status_code < REFUSED and 'json' not in kind
+
+
+def is_refused(status: int) -> bool:
+    """Return whether a status says that nothing was done."""
+    return REFUSED <= status < SERVER_FAILED
 
 
 def error_words(text: str) -> str:

@@ -370,6 +370,7 @@ def compose(
         periodic=PeriodicTasks.from_conf(conf, view, clock, periodic_tasks),
         heartbeat=heartbeat,
         drain_s=drain_s_of(conf),
+        reload_s=conf.long_rpc_timeout,  # no caller waits longer
         copy=copy,
         close=close,
         profile=profile,

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum, auto
+from http import HTTPStatus
 from http.client import responses
 from typing import NamedTuple
 
@@ -323,7 +324,7 @@ class RequestAttempt:
 
     def note_unavailable(self, service: str, problem: str, status: int = 0) -> None:
         """Note a service that did not answer, or only with an HTTP ``status``."""
-        if status in responses:
+        if status >= HTTPStatus.BAD_REQUEST and status in responses:
             problem = f'{status} {responses[status]}'
         line = ' '.join(problem.split())
         self.unavailable.setdefault(service, line[:LONGEST_PROBLEM])

@@ -25,7 +25,7 @@ def _serve(argv: Sequence[str]) -> int:
     # Only now may modules be imported that threads or eventlet concern.
     from novasched.app import instrumented, preflight
     from novasched.app.sources import Kept
-    from novasched.process import guru_meditation, workers
+    from novasched.process import guru_meditation, service, workers
 
     conf = preflight.configure(cfg.CONF, argv)
     preflight.check(conf)
@@ -41,6 +41,7 @@ def _serve(argv: Sequence[str]) -> int:
             functools.partial(preflight.reread, conf, argv),
             functools.partial(guru_meditation.watch, conf),
             announcement,
+            drain_s=functools.partial(service.drain_s_of, conf),
         )
         guru_meditation.arrange(conf, worker.state)
         return workers.serve(conf, worker, count, shared)

@@ -39,7 +39,8 @@ from novasched.runtime.deadline import Check, never
 
 LOG = logging.getLogger(__name__)
 
-# A gateway that gave up on placement says nothing about what placement does.
+# A gateway that gave up on placement says nothing about what placement does, nor does
+# one that answers with a page.
 GATEWAY_LOST_IT = (502, 504)
 
 OnHeld = Callable[[str, Mapping[str, Any] | None, int | None], None]
@@ -119,7 +120,7 @@ class JointClaim:
             is_unavailable=answer.status_code >= http.SERVER_FAILED,
         )
         self._log(refused, changed)
-        if refused.status in GATEWAY_LOST_IT:
+        if refused.status in GATEWAY_LOST_IT or refused.status < http.REFUSED:
             return self._look(refused.text)
         if refused.status >= 500:
             return self._failed(refused)

@@ -65,9 +65,7 @@ class PlacementClient:
         answer = ask(
             http.probing(self._adapter), context, 'GET', url, None, is_quiet=True
         )
-        if isinstance(answer, NoAnswer):
-            return not answer.is_unavailable
-        return answer.status_code < http.SERVER_FAILED
+        return not failed(answer).is_unavailable
 
     def candidates(
         self, context: RequestContext, query: str

@@ -165,25 +165,19 @@ class Rollback:
         are left. ``lost``: they may be undone already."""
         ours = []
         for claim in claims:
+            # An answer that is long in coming may show the age as it was before.
+            elapsed_s = SYSTEM_CLOCK.monotonic() - claim.by_s
             held = self._held_by(claim.consumer_uuid)
             if isinstance(held, QueryFailed):
                 self._leave([claim], held.text)
             elif not _is_of(claim, held):
                 if not lost:
                     LOG.info(KEPT, claim.consumer_uuid)
-            elif self._is_later(claim, held):
+            elif _is_later(held, elapsed_s):
                 self._leave([claim], CLAIMED_AGAIN)
             else:
                 ours.append(claim)
         return ours
-
-    def _is_later(self, claim: Claimed, held: ConsumerAllocations) -> bool:
-        """Return whether a consumer got what it holds after the claim. Soon after, that
-        is not believed: clocks of placement may differ."""
-        elapsed_s = SYSTEM_CLOCK.monotonic() - claim.by_s
-        if held.age_s is None or elapsed_s < SOON_S:
-            return False
-        return held.age_s < elapsed_s - AGE_PRECISION_S
 
     def _undo_unknown(self, claims: Sequence[ClaimUnknown]) -> None:
         """Undo what one request claimed: if one consumer holds its part, all do."""
@@ -293,7 +287,16 @@ def _is_unsure(answer: requests.Response | NoAnswer) -> bool:
     if isinstance(answer, NoAnswer):
         return answer.sent
     status = answer.status_code
-    return status >= http.SERVER_FAILED and status != requests.codes.service_unavailable
+    is_known = http.is_refused(status) or status == requests.codes.no_content
+    return not is_known and status != requests.codes.service_unavailable
+
+
+def _is_later(held: ConsumerAllocations, elapsed_s: float) -> bool:
+    """Return whether a consumer got what it holds after a claim, which was made so long
+    ago. Soon after, that is not believed: clocks of placement may differ."""
+    if held.age_s is None or elapsed_s < SOON_S:
+        return False
+    return held.age_s < elapsed_s - AGE_PRECISION_S
 
 
 def _is_of(claim: Claimed | ClaimUnknown, held: ConsumerAllocations) -> bool:

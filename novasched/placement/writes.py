@@ -19,7 +19,7 @@ import requests
 from keystoneauth1.adapter import Adapter
 from oslo_config import cfg
 
-from novasched import errors
+from novasched import errors, http
 from novasched.objects.context import RequestContext
 from novasched.placement.session import NoAnswer, ask
 from novasched.runtime.clock import SYSTEM_CLOCK
@@ -33,8 +33,6 @@ PATIENT_S, LEAST_TIMEOUT_S = 10.0, 1.0
 """With less time left a write does not wait for others; it has this much at least."""
 CHECK_S = 0.5
 """How often a write that waits checks whether it is still wanted."""
-REFUSED = (400, 409)
-"""Statuses that concern one claim of many; placement has written none."""
 
 OPTS: dict[str, list[cfg.Opt]] = {
     'novasched': [
@@ -252,8 +250,9 @@ class AllocationWrites:
     def _tell(self, batch: _Batch, answer: requests.Response | NoAnswer) -> None:
         """Tell the writes how they ended, or split them where placement refused."""
         is_shared = len(batch.writes) > 1
+        # It may be for one of them, or for their number.
         if isinstance(answer, NoAnswer) or not (
-            is_shared and answer.status_code in REFUSED
+            is_shared and http.is_refused(answer.status_code)
         ):
             for write in batch.writes:
                 write.written = Written(answer, is_shared)

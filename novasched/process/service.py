@@ -119,7 +119,8 @@ def _plugins(profile: Profile | None) -> dict[str, list[str]]:
 class Scheduler:
     """A composed scheduler. ``start`` loads the view and serves; ``stop`` ends it.
 
-    Requests under way get ``drain_s`` to end; ``close`` is called after them.
+    Requests under way get ``drain_s`` to end, or ``reload_s`` if a successor takes new
+    ones; ``close`` is called after them.
     ``profile`` is what the driver decides by, ``found`` the release of the cloud;
     ``share_picks`` begins to hear what other schedulers pick.
     """
@@ -130,6 +131,7 @@ class Scheduler:
     periodic: PeriodicTasks
     heartbeat: Heartbeat | None
     drain_s: float
+    reload_s: float = 0.0
     copy: CopyKeeper | None = None
     close: Callable[[], None] = lambda: None
     profile: Profile | None = None
@@ -160,9 +162,12 @@ class Scheduler:
         the ``successor``, a service.
         """
         self.outages.close(None if successor is None else successor.manager)
-        self.server.drain_s = self.drain_s
-        if not drained(self.server, self.drain_s):
-            LOG.warning('Requests are still under way after %d s', self.drain_s)
+        within_s = self.drain_s
+        if successor is not None:  # the process goes on, and so may its requests
+            within_s = max(within_s, self.reload_s)
+        self.server.drain_s = within_s
+        if not drained(self.server, within_s):
+            LOG.warning('Requests are still under way after %d s', within_s)
         if self.copy is not None:
             self.copy.stop()
         self.view.stop()

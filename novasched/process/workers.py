@@ -26,6 +26,7 @@ from oslo_service import backend, service  # type: ignore[import-untyped]
 from novasched import errors
 from novasched.cluster.heartbeat import BINARY
 from novasched.observability.worker import WorkerService
+from novasched.runtime.clock import SYSTEM_CLOCK
 
 LOG = logging.getLogger(__name__)
 
@@ -160,7 +161,8 @@ class Worker(service.ServiceBase):  # type: ignore[misc]
     If it cannot start, it logs one line and exits with 1. ``reread`` reads the
     configuration again, or raises and changes nothing. The parent does only that, for
     later workers, waits ``pause_s`` and signals the workers. ``begin`` is called once
-    per worker, ``settle`` once a scheduler serves.
+    per worker, ``settle`` once a scheduler serves. At the stop, requests of a scheduler
+    of before a reload get ``drain_s``, too.
     """
 
     def __init__(
@@ -170,9 +172,11 @@ class Worker(service.ServiceBase):  # type: ignore[misc]
         begin: Callable[[], None],
         announcement: Announcement,
         settle: Callable[[], None] = _settle,
+        drain_s: Callable[[], float] = lambda: threading.TIMEOUT_MAX,
     ) -> None:
         self._make = make
         self._settle = settle
+        self._drain_s = drain_s
         self._reread = reread
         self._begin = begin
         self.announcement = announcement
@@ -271,10 +275,11 @@ class Worker(service.ServiceBase):  # type: ignore[misc]
         """Finish what is in hand, in the scheduler of before a reload, too."""
         with self._swapping:
             self._stopping, serving = True, self._service
+        until_s = SYSTEM_CLOCK.monotonic() + self._drain_s()
         if serving is not None:
             self._end(serving)
         for reload in self._reloads:
-            reload.join()
+            reload.join(max(0.0, until_s - SYSTEM_CLOCK.monotonic()))
         self.announcement.finished(self._answered)
         self._stopped.set()
 

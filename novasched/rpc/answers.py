@@ -54,8 +54,10 @@ class Incoming:
     def reply(self, reply: Any = None, failure: Any = None) -> None:
         """Answer a call; a cast has none. A message of another layer does it itself.
 
-        ``failure`` is as sys.exc_info() gives it.
+        ``failure`` is as sys.exc_info() gives it; whoever gets one holds nothing.
         """
+        if failure:
+            self.caller.undeliverable()
         if not oslo_internals.is_parkable(self._incoming):
             self._incoming.reply(reply, failure)
         elif self._incoming.orig_msg_id:
@@ -76,14 +78,21 @@ class Incoming:
         may have arrived, whatever becomes of the second.
         """
         with oslo_internals.reply_connection(self._incoming) as connection:
-            channel = connection.channel
+            channel, may_be_read = connection.channel, self.may_be_read
+            self.may_be_read = True  # whatever else may fail
             try:
                 oslo_internals.send_reply(self._incoming, connection, *self._content)
             except oslo_internals.UNDELIVERABLE:
-                self.may_be_read |= connection.channel is not channel
+                self.may_be_read = may_be_read or connection.channel is not channel
                 return False
-        self.may_be_read = True
         return True
+
+    def end(self) -> None:
+        """Sending it failed: undo what was claimed, unless it may be read."""
+        if self.may_be_read:
+            self.caller.answered()
+        else:
+            self.caller.undeliverable()
 
     def refuse(self) -> None:
         """Undo what was claimed; leave word of it, should the caller come back."""
@@ -131,6 +140,13 @@ class Answers:
         """
         if answer.is_second and self._park(answer):
             return
+        try:
+            self._send(answer)
+        except BaseException:
+            answer.end()
+            raise
+
+    def _send(self, answer: Incoming) -> None:
         absent = self._queues.known(answer.reply_q) in UNREAD
         if answer.is_too_late:
             self._give_up(answer)
@@ -209,7 +225,7 @@ class Answers:
                 done = answer.is_second = False
         except Exception:  # the border of a thread
             LOG.exception('An answer could be neither delivered nor undone')
-            answer.caller.answered()
+            answer.end()
         finally:
             if done:
                 self._close(answer)

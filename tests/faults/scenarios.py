@@ -103,6 +103,8 @@ SCENARIOS = {
     'F6': Scenario(
         'SIGHUP under load',
         'Configuration and cells are read again, and no request is lost.',
+        'The answer to a request that takes longer after that than '
+        '`[DEFAULT] long_rpc_timeout`; its claims are undone.',
     ),
     'F7': Scenario(
         'RabbitMQ is killed and started again, idle and amid a claim',
@@ -168,7 +170,8 @@ SCENARIOS = {
     ),
     'F17': Scenario(
         'Placement answers with half a body, other JSON, or a page',
-        'An error of nova, no crash, no partial claim.',
+        'An error of nova, no crash, no partial claim. A page is waited for as in F14, '
+        'and a claim that was answered by one is looked up.',
     ),
     'F18': Scenario(
         'The token has ended',

@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from novasched import errors
 from tests.faults import proxy
 from tests.faults.audit import Bounds
 from tests.functional.conftest import Host
@@ -160,6 +161,30 @@ def test_nonsense_is_an_answer_of_novas_and_no_partial_claim(
     clients.boot(room=True)
     clients.wait()
     audit.check(*ALL)
+
+
+@pytest.mark.scenario('F17', 'I2', 'I6')
+def test_request_waits_while_a_gateway_shows_a_page(cloud, callers, audit):
+    made = cloud([Host('h1', vcpus=1)], novasched={'outage_patience': 30})
+    made.serve()
+    clients, ended = callers(made), threading.Event()
+    page = proxy.answers(200, b'<html>back soon</html>', 'text/html')
+    for method in METHODS:
+        made.proxy.on(method, '', until(ended, page), times=9999)
+    clients.boot(room=True)
+    time.sleep(OUTAGE_S)
+    ended.set()
+    clients.wait()
+    audit.check(*ALL)
+
+
+@pytest.mark.scenario('F17', 'I1')
+def test_page_in_the_place_of_usages_is_no_proof_of_room(made, new_uuid):
+    page = proxy.answers(200, b'<html>back soon</html>', 'text/html')
+    made.proxy.on('GET', '/usages$', page, times=99)
+    with pytest.raises(errors.AllocationUpdateFailed, match='over capacity'):
+        made.ask(made.compose(), [new_uuid()], vcpus=8)
+    assert made.held() == {}
 
 
 # -- a token that ends

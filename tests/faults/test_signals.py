@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 
 import pytest
 
@@ -22,6 +23,10 @@ CLAIM = '^/allocations/'
 LOAD = 12
 EVERY_S = 0.4
 STOP_S = 60
+CLOSES_S = 2
+"""How long a scheduler takes at most to close its connections."""
+AT_ONCE = {'manager_shutdown_timeout': 20}
+"""Requests get no time at a stop."""
 SETTLE_S = 30
 
 
@@ -79,3 +84,35 @@ def test_reloads_and_a_stop_under_load_cost_no_request(made, daemons, callers, a
     clients.wait()
     audit.check(*ALL)
     assert all(call.nodes for call in load.calls)
+
+
+@pytest.mark.scenario('F6', 'I2', 'I3', 'I4', 'I6')
+def test_request_that_outlives_a_reload_is_answered(made, daemons, callers, audit):
+    audit.bounds = Bounds(latency_s=STOP_S)
+    daemon = daemons(made, DEFAULT=AT_ONCE).start()
+    clients = callers(made)
+    made.proxy.on('PUT', CLAIM, proxy.stuck)
+    clients.boot(room=True)
+    wait_until(lambda: made.proxy.asked('PUT', CLAIM), STOP_S, 'the claim')
+    daemon.send(signal.SIGHUP)
+    wait_until(lambda: 'Reloaded' in daemon.log, STOP_S, 'the reload')
+    clients.boot(room=True)
+    time.sleep(1)
+    made.proxy.release()
+    clients.wait()
+    audit.check(*ALL)
+
+
+@pytest.mark.scenario('F6', 'I2')
+def test_claim_whose_caller_waits_no_more_after_a_reload_is_undone(
+    made, daemons, callers
+):
+    daemon = daemons(made, DEFAULT={**AT_ONCE, 'long_rpc_timeout': 1}).start()
+    made.proxy.on('PUT', CLAIM, proxy.late)
+    callers(made).boot(room=True)
+    wait_until(made.held, STOP_S, 'the claim')
+    daemon.send(signal.SIGHUP)
+    wait_until(lambda: 'Requests are still under way' in daemon.log, STOP_S, 'its end')
+    time.sleep(CLOSES_S)
+    made.proxy.release()
+    wait_until(lambda: not made.held(), STOP_S, 'the undo')

@@ -310,17 +310,17 @@ def test_defect_of_a_check_harms_no_other(claiming, gate, nodes, held):
     'how, others',
     ('the answer is lost', 'lose', []),
     ('the request is lost', 'drop', [(PUT, 1)] * 3),
-    ('the server fails', 'fail', [(PUT, 1)] * 3),
-    ('a gateway fails', 'gateway', [(PUT, 1)] * 3),
+    ('the server fails', 500, [(PUT, 1)] * 3),
+    ('a gateway fails', 504, [(PUT, 1)] * 3),
+    ('a gateway shows a page', 200, [(PUT, 1)] * 3),
+    ('a gateway refuses its size', 413, [(POST, 2), *[(PUT, 1)] * 3]),
 )
 def test_each_finds_out_what_became_of_a_post(claiming, gate, nodes, held, how, others):
     def fail(method, consumers):
         if method == PUT:
             return None
-        if how == 'fail':
-            return failed(500)
-        if how == 'gateway':
-            return failed(504)
+        if isinstance(how, int):
+            return failed(how)
         if how == 'lose':
             return LOST
         raise requests.ReadTimeout('timed out')

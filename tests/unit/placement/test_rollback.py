@@ -4,6 +4,7 @@
 import dataclasses
 import json
 import math
+import time
 
 import pytest
 
@@ -134,6 +135,20 @@ def test_a_claim_of_the_right_age_is_undone(undoing, age_s, ago_s):
     claim = dataclasses.replace(ours(), by_s=SYSTEM_CLOCK.monotonic() - ago_s)
     _, left = undoing(claim, held(1, age_s, new=2), SAVED)
     assert left == {}
+
+
+def test_claim_whose_age_is_long_in_coming_is_undone(scripted, context):
+    adapter, script = scripted(held(1, 38, new=2), SAVED)
+    answer = script.answer
+
+    def slowly(request):
+        time.sleep(1.0)
+        return answer(request)
+
+    script.answer = slowly
+    claim = dataclasses.replace(ours(), by_s=SYSTEM_CLOCK.monotonic() - 39.2)
+    assert PlacementClient(adapter).undo(context, [claim]) == {}
+    assert not script.answers
 
 
 def test_the_same_claim_of_a_new_consumer_is_kept_and_named(undoing):

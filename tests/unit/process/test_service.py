@@ -77,6 +77,14 @@ def test_slow_request_is_waited_for_within_the_drain_time(told, caplog):
     assert 'Requests are still under way' in caplog.text
 
 
+def test_reload_waits_for_requests_as_long_as_their_callers_do(told):
+    server = SlowServer(told)
+    threading.Timer(0.2, server.released.set).start()
+    made = scheduler(told, server=server, drain_s=0.01, reload_s=20)
+    made.stop(successor=Part(told, 'successor'))
+    assert told[:3] == ['server.stop', 'server.wait', 'view.stop']
+
+
 def test_a_report_shows_cells_hosts_and_requests(told):
     cells = [Cell('u1', 'cell1', '', '', False), Cell('u2', 'cell2', '', '', True)]
     view = SimpleNamespace(

@@ -60,9 +60,10 @@ class Lines:
         self._told.append(f'{requests} finished')
 
 
-def working(make, reread=lambda: None, lines=None):
+def working(make, reread=lambda: None, lines=None, **options):
     """A worker whose announcements are written down, if there is a list for them."""
-    return Worker(make, reread, lambda: None, Lines(lines), settle=lambda: None)
+    lines = Lines(lines)
+    return Worker(make, reread, lambda: None, lines, settle=lambda: None, **options)
 
 
 def lives(*made):
@@ -70,9 +71,9 @@ def lives(*made):
     return iter(made).__next__
 
 
-def reloading(*made, reread=lambda: None):
+def reloading(*made, reread=lambda: None, **options):
     """A worker that serves with the first, and begins to reload the next."""
-    worker = working(lives(*made), reread)
+    worker = working(lives(*made), reread, **options)
     worker.start()
     worker.reset()
     return worker
@@ -215,6 +216,15 @@ def test_a_stop_waits_for_the_scheduler_of_before(told):
     assert slow.begun.wait(LIMIT_S)
     stopping(worker, slow)
     assert sorted(told[-2:]) == ['new.stop', 'slow.stop']
+
+
+def test_stop_waits_for_requests_of_before_a_reload_as_long_as_for_others(told):
+    slow = Slow(told, 'slow', 'stop')
+    worker = reloading(slow, Part(told, 'new'), drain_s=lambda: 0.01)
+    assert slow.begun.wait(LIMIT_S)
+    worker.stop()
+    assert told[-1] == 'new.stop'
+    slow.released.set()
 
 
 def test_a_reload_that_comes_after_the_stop_begins_nothing(told):

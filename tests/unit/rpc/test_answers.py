@@ -111,11 +111,19 @@ def serve(answers, connection, clock):
     """Serve a request, as the server does; return what becomes of its claims."""
     driver = SimpleNamespace(_get_connection=lambda: contextlib.nullcontext(connection))
 
-    def run(answer='hosts', failure=None, claims=True, to=answers, sign_s=None):
-        listener = SimpleNamespace(driver=driver)
+    def run(
+        answer='hosts',
+        failure=None,
+        claims=True,
+        to=answers,
+        sign_s=None,
+        by=driver,
+        became=None,
+    ):
+        listener = SimpleNamespace(driver=by)
         call = Call(listener=listener, reply_q='reply', orig_msg_id='1')
         call.client_timeout, call.stopwatch = sign_s, clock
-        caller, became = RpcCaller(call), []
+        caller, became = RpcCaller(call), [] if became is None else became
         with calling(caller):
             if claims:
                 caller.when_answered(lambda: became.append('stays'))
@@ -383,6 +391,19 @@ def test_claim_stays_if_the_fate_of_its_answer_is_unknown(
     queues.look(Readers.PRESENT)
     assert (found, queues.watched) == (['stays'], 0)
     assert caplog.messages == ['An answer could be neither delivered nor undone']
+
+
+def test_claim_is_undone_if_there_is_no_connection_for_its_answer(serve):
+    became = []
+    with contextlib.suppress(AttributeError):  # as once the driver is closed
+        serve(by=None, became=became)
+    assert became == ['undone']
+
+
+def test_claim_is_undone_if_its_request_ends_by_an_error(serve, connection):
+    problem = errors.NoValidHost('defect')
+    assert serve(None, (type(problem), problem, None)) == ['undone']
+    assert connection.sent == ['No valid host was found. defect']
 
 
 def test_a_claim_stays_when_its_answer_fails_in_the_thread_of_its_request(
