@@ -406,14 +406,18 @@ def test_a_database_that_hangs_delays_requests_once(copied, gate, new_uuid, limi
         each.join(WAIT_S)
     assert [hosts for hosts, _ in took] == [[['h1']]] * 2
     assert max(took_s for _, took_s in took) < PATIENCE_S + LATE_S
-    hosts, took_s = found.ask(new_uuid())
-    assert hosts == [['h1']]
-    assert took_s < PATIENCE_S
-    assert found.asked() == 3
+    again = []
+    for uuid in (new_uuid() for _ in range(3)):
+        again.append(found.ask(uuid))
+        made.placement.release(uuid)
+    assert [hosts for hosts, _ in again] == [[['h1']]] * 3
+    # Each of them may meet a busy machine, but none has waited.
+    assert min(took_s for _, took_s in again) < PATIENCE_S
+    assert found.asked() == 5
     gate.let_go()
     found.wait_line(logging.INFO)
     assert found.ask(new_uuid())[0] == [['h1']]
-    assert found.asked() == 3
+    assert found.asked() == 5
     assert len(found.lines(logging.WARNING)) == len(found.lines(logging.INFO)) == 1
 
 

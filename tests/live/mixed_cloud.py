@@ -13,7 +13,7 @@ from tests.live.peer import ANSWER_S, Reply
 LATE_S = 5.0
 """By so much a cell that fails may delay a request: a second, on an idle machine. To
 connect again and again takes longer."""
-BACK_S = 40
+BACK_S = 60
 NODE = 'node-4'
 """The host of the third cell."""
 
