@@ -206,7 +206,9 @@ class TableCommand(ConfiguredCommand, PrintableLister):
 
 class ReportCommand(ConfiguredCommand):
     """A command that ends with a report, as text, JSON or YAML: override report() and
-    text()."""
+    text(), which has the arguments in ``parsed_args``."""
+
+    parsed_args: argparse.Namespace
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -224,12 +226,13 @@ class ReportCommand(ConfiguredCommand):
         """Return the answer, a dataclass or a dict of JSON; set ``code``."""
         raise AssertionError('overridden by every report')
 
-    def text(self, answer: Any, style: Style, parsed_args: argparse.Namespace) -> str:
+    def text(self, answer: Any, style: Style) -> str:
         """Return the answer for people."""
         raise AssertionError('overridden by every report')
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         """Print the report."""
+        self.parsed_args = parsed_args
         report = self.report(parsed_args)
         answer = {'v': FORMAT_VERSION, **to_json(report)}
         out = self.app.stdout
@@ -243,7 +246,7 @@ class ReportCommand(ConfiguredCommand):
             text = yaml.safe_dump(answer, sort_keys=False)
         else:
             shown = printable.values(report)
-            text = self.text(shown, self._style(parsed_args), parsed_args)
+            text = self.text(shown, self._style(parsed_args))
         out.write(text.rstrip('\n') + '\n')
         return self.code
 

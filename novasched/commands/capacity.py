@@ -67,9 +67,7 @@ class CountCapacity(ConsoleCommand, InspectionCommand):
             self.newly_unavailable = set(answer.cells_left_out) - set(unavailable)
         return answer
 
-    def text(
-        self, answer: CapacityReport, style: Style, parsed_args: argparse.Namespace
-    ) -> str:
+    def text(self, answer: CapacityReport, style: Style) -> str:
         from novasched.inspection.texts.capacity import as_text
 
-        return as_text(answer, parsed_args.by or None, parsed_args.stranded)
+        return as_text(answer, self.parsed_args.by or None, self.parsed_args.stranded)

@@ -313,12 +313,7 @@ class ExplainDecision(ConsoleCommand, InspectionCommand):
             return []
         return [record for record in read if record is not None]
 
-    def text(
-        self,
-        answer: Explanation | Answer,
-        style: Style,
-        parsed_args: argparse.Namespace,
-    ) -> str:
+    def text(self, answer: Explanation | Answer, style: Style) -> str:
         from novasched.inspection.texts import render
 
         every: Sequence[Any] = [answer]
@@ -326,7 +321,7 @@ class ExplainDecision(ConsoleCommand, InspectionCommand):
             if 'text' in answer:  # there is nothing to explain
                 return str(answer['text'])
             every = answer['explanations']
-        draw = render.host_as_text if parsed_args.host else render.as_text
+        draw = render.host_as_text if self.parsed_args.host else render.as_text
         return '\n'.join(draw(each, style) for each in every)
 
 

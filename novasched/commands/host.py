@@ -77,9 +77,7 @@ class ShowHost(ConsoleCommand, InspectionCommand):
         self.say_what_is_missing(log)
         return answer
 
-    def text(
-        self, answer: HostReport, style: Style, parsed_args: argparse.Namespace
-    ) -> str:
+    def text(self, answer: HostReport, style: Style) -> str:
         from novasched.inspection.texts.host import as_text
 
         return as_text(answer, style)

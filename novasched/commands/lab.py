@@ -92,9 +92,7 @@ class CheckHistory(HistoryCommand):
             self.code = ANSWER_IS_NO
         return answer
 
-    def text(
-        self, answer: HistoryReport, style: Style, parsed_args: argparse.Namespace
-    ) -> str:
+    def text(self, answer: HistoryReport, style: Style) -> str:
         verdict = 'all equal' if answer.is_equal else 'one is different'
         lines = [
             f'{_counted(answer.requests, "request")}, '
@@ -180,9 +178,7 @@ class ExportHistory(HistoryCommand):
         shadow_replay.write(kept, to)
         return HistoryExport(str(to), 1, to.stat().st_size)
 
-    def text(
-        self, answer: HistoryExport, style: Style, parsed_args: argparse.Namespace
-    ) -> str:
+    def text(self, answer: HistoryExport, style: Style) -> str:
         requests = _counted(answer.requests, 'request')
         return f'{requests} in {answer.file}, {answer.bytes:,} bytes'
 

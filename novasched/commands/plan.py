@@ -97,12 +97,10 @@ class PlanCommand(ConsoleCommand, InspectionCommand):
         """Whether an unavailable cell could change the answer."""
         return not report.all_fit
 
-    def text(
-        self, answer: AnyPlan, style: Style, parsed_args: argparse.Namespace
-    ) -> str:
+    def text(self, answer: AnyPlan, style: Style) -> str:
         from novasched.inspection.texts.plan import as_text
 
-        return as_text(answer, style, self.scope(parsed_args))
+        return as_text(answer, style, self.scope(self.parsed_args))
 
     def scope(self, parsed_args: argparse.Namespace) -> Sequence[str]:
         """Return the hosts that servers leave, or what they are in."""

@@ -128,6 +128,15 @@ class PolicyCommand(LabCommand):
         self.end_progress()
         return answer
 
+    def compare(self, parsed_args: argparse.Namespace, **more: Any) -> RunResult:
+        """Return a run of the policies that were named; see run_policies()."""
+        from novasched.policy_lab import policy, runs
+
+        policies = list(map(policy.parse, parsed_args.policies))
+        return self.run_policies(
+            parsed_args, lambda order: runs.run(order, policies), **more
+        )
+
     def _report(self, step: Progress) -> None:
         done = 'known' if step.was_there else f'{step.took_s:.0f} s'
         text = f'{step.what} {step.policy}, part {step.part} ({done})'
@@ -184,11 +193,11 @@ class ImportTrace(ReportCommand):
             parsed_args.warm_up,
         )
 
-    def text(self, answer: Trace, style: Style, parsed_args: argparse.Namespace) -> str:
+    def text(self, answer: Trace, style: Style) -> str:
         from novasched.policy_lab import texts
 
         return (
-            f'{answer.title} is in {parsed_args.to}: {len(answer.parts)} parts, '
+            f'{answer.title} is in {self.parsed_args.to}: {len(answer.parts)} parts, '
             f'hosts {texts.fleet(answer.hosts)}'
         )
 
@@ -211,21 +220,13 @@ class RunPolicies(PolicyCommand):
         return parser
 
     def report(self, parsed_args: argparse.Namespace) -> RunResult:
-        from novasched.policy_lab import policy, runs
-
-        policies = list(map(policy.parse, parsed_args.policies))
-        return self.run_policies(
-            parsed_args,
-            lambda order: runs.run(order, policies),
-            fill_s=parsed_args.fill,
-            needs=parsed_args.need,
+        return self.compare(
+            parsed_args, fill_s=parsed_args.fill, needs=parsed_args.need
         )
 
-    def text(
-        self, answer: RunResult, style: Style, parsed_args: argparse.Namespace
-    ) -> str:
-        more = f'\n\nMore: novasched lab show {parsed_args.to}'
-        return shown(answer, style, parsed_args) + (more if parsed_args.to else '')
+    def text(self, answer: RunResult, style: Style) -> str:
+        text, to = shown(answer, style, self.parsed_args), self.parsed_args.to
+        return f'{text}\n\nMore: novasched lab show {to}' if to else text
 
 
 class FindNeededHosts(PolicyCommand):
@@ -240,19 +241,9 @@ class FindNeededHosts(PolicyCommand):
         return parser
 
     def report(self, parsed_args: argparse.Namespace) -> RunResult:
-        from novasched.policy_lab import policy, runs
+        return self.compare(parsed_args, measures=False, needs=True)
 
-        policies = list(map(policy.parse, parsed_args.policies))
-        return self.run_policies(
-            parsed_args,
-            lambda order: runs.run(order, policies),
-            measures=False,
-            needs=True,
-        )
-
-    def text(
-        self, answer: RunResult, style: Style, parsed_args: argparse.Namespace
-    ) -> str:
+    def text(self, answer: RunResult, style: Style) -> str:
         from novasched.policy_lab import texts
 
         return texts.needed_hosts(answer, style)
@@ -269,9 +260,7 @@ class ListFlavors(LabCommand):
         found = sources.flavor_shares(sources.workload(parsed_args.history, part))
         return {'flavors': found, 'line': flavors_line(found)}
 
-    def text(
-        self, answer: dict[str, Any], style: Style, parsed_args: argparse.Namespace
-    ) -> str:
+    def text(self, answer: dict[str, Any], style: Style) -> str:
         return f'[filter_scheduler]\n{answer["line"]}'
 
 
@@ -303,9 +292,7 @@ class AdvisePolicies(PolicyCommand):
             fill_s=parsed_args.fill,
         )
 
-    def text(
-        self, answer: Advice, style: Style, parsed_args: argparse.Namespace
-    ) -> str:
+    def text(self, answer: Advice, style: Style) -> str:
         from novasched.policy_lab.advice import as_text
 
         return as_text(answer, style)
@@ -413,15 +400,13 @@ class ShowRun(ReportCommand):
                 )
         return [*parsed_args.figure, *map(texts.of_room, parsed_args.room)]
 
-    def text(
-        self, answer: RunResult, style: Style, parsed_args: argparse.Namespace
-    ) -> str:
+    def text(self, answer: RunResult, style: Style) -> str:
         from novasched.policy_lab import texts
         from novasched.policy_lab.results import SERIES
 
-        if parsed_args.refused:
+        if self.parsed_args.refused:
             return texts.refused(answer, style)
-        names = self._series(answer, parsed_args)
-        if parsed_args.over or parsed_args.figure:
+        names = self._series(answer, self.parsed_args)
+        if self.parsed_args.over or self.parsed_args.figure:
             return texts.over_time(answer, names or list(SERIES), style)
-        return shown(answer, style, parsed_args)
+        return shown(answer, style, self.parsed_args)

@@ -54,9 +54,7 @@ class ReportShadow(ConsoleCommand, ReportCommand):
             self.code = ANSWER_IS_NO
         return answer
 
-    def text(
-        self, answer: ShadowReport, style: Style, parsed_args: argparse.Namespace
-    ) -> str:
+    def text(self, answer: ShadowReport, style: Style) -> str:
         from novasched.inspection.texts.shadow import as_text
 
         return as_text(answer, style)

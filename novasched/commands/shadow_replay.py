@@ -94,9 +94,7 @@ class ReplayDecision(ReportCommand):
         except (OSError, ValueError) as problem:
             raise _unreadable(parsed_args, str(problem)) from problem
 
-    def text(
-        self, answer: ReplayReport, style: Style, parsed_args: argparse.Namespace
-    ) -> str:
+    def text(self, answer: ReplayReport, style: Style) -> str:
         return report_text(answer, style)
 
 

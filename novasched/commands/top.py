@@ -56,9 +56,7 @@ class WatchSchedulers(ReportCommand):
         self.say_what_is_missing(decisions)
         return found
 
-    def text(
-        self, answer: Overview, style: Style, parsed_args: argparse.Namespace
-    ) -> str:
+    def text(self, answer: Overview, style: Style) -> str:
         from novasched.inspection.texts import top
 
         return top.frame(answer, style)

@@ -62,9 +62,7 @@ class WhyNot(ConsoleCommand, InspectionCommand):
             self.code = ANSWER_IS_NO
         return answer
 
-    def text(
-        self, answer: WhyNotReport, style: Style, parsed_args: argparse.Namespace
-    ) -> str:
+    def text(self, answer: WhyNotReport, style: Style) -> str:
         from novasched.inspection.texts import plan as plan_text
 
         return plan_text.why_not_as_text(answer, style)

@@ -43,6 +43,8 @@ A token that was revoked elsewhere, or logged out at another process of this con
 works on for so long.
 """
 KEYSTONE_S = 10.0
+WAIT_S = 1.0
+"""Most calls to keystone take less."""
 BUSY = 'novasched.keystone_busy'
 """The errors.Busy that kept the token of a request from being validated."""
 DEFAULT_DOMAIN = 'Default'
@@ -51,20 +53,16 @@ UNGUARDED = ('/login', '/logout', '/static/')
 
 
 class KeystoneLimit:
-    """Limit of the calls to keystone at a time.
+    """Limit of the calls to keystone at a time; those beyond it wait for WAIT_S."""
 
-    Those beyond it wait for ``wait_s``: most calls take less.
-    """
-
-    def __init__(self, most: int, wait_s: float = 1.0) -> None:
+    def __init__(self, most: int) -> None:
         self._most = most
-        self._wait_s = wait_s
         self._free = threading.BoundedSemaphore(most)
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
         """Count a call while it lasts. Raises errors.Busy."""
-        if not self._free.acquire(timeout=self._wait_s):
+        if not self._free.acquire(timeout=WAIT_S):
             raise errors.Busy(
                 self._most,
                 f'{self._most} clients are waiting for keystone already; try again in '

@@ -8,7 +8,7 @@ import logging
 import sqlite3
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -43,10 +43,9 @@ class MemoryDecisions(DecisionReader):
         self,
         keep: str = files.ALL,
         most: int = MOST_RECORDS,
-        warn: Callable[[str], None] = LOG.warning,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        super().__init__(warn, clock)
+        super().__init__(LOG.warning, clock)
         self.encoded = RecordEncoder(keep)
         self._most = most
         self._lock = threading.RLock()

@@ -25,7 +25,7 @@ from novasched.observability.catalogue import (
     Recorder,
 )
 from novasched.observability.serving import Response
-from novasched.runtime.clock import SYSTEM_CLOCK, Clock
+from novasched.runtime.clock import SYSTEM_CLOCK
 
 KINDS: Mapping[str, Any] = {'counter': Counter, 'gauge': Gauge, 'histogram': Histogram}
 
@@ -78,12 +78,9 @@ class Metrics(Recorder):
 class SharedMetrics:
     """The metrics of all workers that share a directory, and the ages of cells."""
 
-    def __init__(
-        self, directory: str, prefix: str, clock: Clock = SYSTEM_CLOCK
-    ) -> None:
+    def __init__(self, directory: str, prefix: str) -> None:
         self._directory = directory
         self._prefix = prefix
-        self._clock = clock
         self._shared = multiprocess.MultiProcessCollector(  # type: ignore[no-untyped-call]
             None, directory
         )
@@ -113,7 +110,7 @@ class SharedMetrics:
 
     def _ages(self, times: Family) -> Family:
         ages = Family(CELL_AGE.called(self._prefix), CELL_AGE.doc, 'gauge')
-        now = self._clock.time()
+        now = SYSTEM_CLOCK.time()
         for sample in times.samples:
             if sample.value > 0:
                 age_s = max(0.0, now - sample.value)

@@ -6,8 +6,9 @@ import pytest
 from novasched import app, errors
 from novasched.app.sources import hints_of
 from novasched.commands.capacity import CountCapacity
+from novasched.console.cached_session import CachedCapacity
 from novasched.db import server_tables, tables
-from novasched.inspection.questions.capacity import Capacity, row
+from novasched.inspection.questions.capacity import MOST_FLAVORS, Capacity, row
 from novasched.inspection.questions.reports import Amounts, LargestHost, Stranded
 from novasched.inspection.session.copy_on_demand import CopyOnDemand
 from novasched.objects.request_spec import RequestGroup
@@ -40,7 +41,7 @@ def made_of(cloud):
     return make
 
 
-def opened(made):
+def opened(made, kind=Capacity):
     """Read a cloud as commands do."""
     reader = app.compose_reader(made.conf, sources(made))
     made.stack.callback(reader.view.close)
@@ -51,7 +52,7 @@ def opened(made):
         store = ApiReader(made.adapter, 1.0)
         return CopyOnDemand(store, hints_of(reader.view))(aggregates)
 
-    return Capacity(reader, read)
+    return kind(reader, read)
 
 
 def filled(made, **values):
@@ -120,6 +121,21 @@ def test_by_zone_cell_and_host(made_of):
     assert by('aggregate') == {'-': 8, 'az1': 4}
     assert by('cell') == {'cell1': 8, 'cell2': 4}
     assert by('host') == {'h1': 4, 'h2': 4, 'h3': 4}
+
+
+def test_console_keeps_slots_of_a_bounded_number_of_flavors(made_of):
+    def reads_once(reader, read):
+        copy = read(())
+        return CachedCapacity(reader, lambda aggregates: copy)
+
+    made = made_of([Host('h1')])
+    capacity, request = opened(made, reads_once), made.request(**SMALL)
+    first = capacity.slots('f', request)
+    for other in range(1, MOST_FLAVORS):
+        capacity.slots(f'f{other}', request)
+    assert capacity.slots('f', request) is first
+    capacity.slots('one more', request)
+    assert capacity.slots('f', request) is not first
 
 
 def test_why_hosts_have_no_more_slots_is_asked_once(made_of, monkeypatch):

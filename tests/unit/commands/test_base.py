@@ -72,7 +72,7 @@ class Weather(ReportCommand):
         self.code = ANSWER_IS_NO
         return {'rain': ['today', 'always']}
 
-    def text(self, answer, style, parsed_args):
+    def text(self, answer, style):
         colour = 'blue' if style.has_colour else 'plain'
         return f'{colour} rain {answer["rain"][0]}'
 
@@ -126,7 +126,7 @@ class Tenant(ReportCommand):
     def report(self, parsed_args):
         return {'hints': {HOSTILE: HOSTILE}}
 
-    def text(self, answer, style, parsed_args):
+    def text(self, answer, style):
         return style.paint(*answer['hints'], '1')
 
 
