@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
 
 from novasched import errors
-from novasched.inspection.texts.lines import BOLD, Style, columns, counted
+from novasched.inspection.texts.lines import BOLD, Style, Table, columns, counted, table
 from novasched.policy_lab.results import (
     FIGURES,
     PERCENT,
@@ -88,14 +88,14 @@ def head(run: RunResult, style: Style) -> list[str]:
         ('RAM', run.offered_ram_percent),
         key=lambda each: each[1],
     )
-    return style.packed(
-        'History ',
-        [
-            f'{run.title}, {counted(len(run.plan.parts), "part")}',
-            f'hosts {fleet(run.hosts)}',
-            f'offered peak {load[1]:.0f} % of {load[0]}',
-        ],
-    )
+    offered = f'offered peak {load[1]:.0f} % of {load[0]}'
+    return style.packed('History ', [*about(run), offered])
+
+
+def about(run: RunResult) -> list[str]:
+    """Return the title of a run, its parts and its hosts."""
+    parts = counted(len(run.plan.parts), 'part')
+    return [f'{run.title}, {parts}', f'hosts {fleet(run.hosts)}']
 
 
 def fleet(hosts: Sequence[FleetGroup]) -> str:
@@ -207,15 +207,19 @@ def needed_hosts(run: RunResult, style: Style) -> str:
     )
 
 
+def other_load(run: RunResult) -> str:
+    """Say which policies do not hold the same load as the first."""
+    return (
+        f'{", ".join(run.overloaded)} refused more or less than '
+        f'{run.plan.policies[0].name}, by over 1 point: they do not hold the same '
+        'load, so these figures cannot be compared.'
+    )
+
+
 def _remarks(run: RunResult, style: Style) -> Iterator[str]:
     yield ''
     if run.overloaded:
-        yield from style.wrapped(
-            f'{OTHER_LOAD} ',
-            f'{", ".join(run.overloaded)} refused more or less than '
-            f'{run.plan.policies[0].name}, by over 1 point: they do not hold the same '
-            'load, so these figures cannot be compared.',
-        )
+        yield from style.wrapped(f'{OTHER_LOAD} ', other_load(run))
     if len(run.plan.parts) < 2:
         yield from style.wrapped('', 'One part alone: there is no interval.')
     else:
@@ -297,18 +301,27 @@ def refused(run: RunResult, style: Style) -> str:
 
 def all_figures(run: RunResult, style: Style) -> str:
     """Return all figures of all policies, a line each."""
-    names = [each.name for each in run.plan.policies]
-    rows = [
-        [
-            FIGURES[row.name].text,
-            *(value(row.name, row.means.get(name)) for name in names),
-            *(difference(run, row.name, name) for name in names[1:]),
-        ]
-        for row in run.rows
-    ]
-    heads = ['Figure', *names, *(f'{name} - {names[0]}' for name in names[1:])]
-    names_line, *lines = columns(heads, rows, {'Figure'})
+    names_line, *lines = figures(run).lines()
     return '\n'.join([style.paint(names_line, BOLD), *lines])
+
+
+def figures(run: RunResult) -> Table:
+    """Return all figures of all policies, and their differences to the first."""
+    names = [each.name for each in run.plan.policies]
+    blank = [''] * len(names[1:])
+    rows = [
+        [f'room for {size(run, flavor)}']
+        + [f'{room(run, name, flavor):.0f}' for name in names]
+        + blank
+        for flavor in shown_rooms(run)
+    ]
+    if run.needed:
+        rows.insert(0, ['hosts needed', *(needed(run, n) for n in names), *blank])
+    for row in run.rows:
+        means = [value(row.name, row.means.get(name)) for name in names]
+        differences = [difference(run, row.name, name) for name in names[1:]]
+        rows.append([FIGURES[row.name].text, *means, *differences])
+    return table(('Figure', *names, *(f'{n} - {names[0]}' for n in names[1:])), rows)
 
 
 # -- over time

@@ -7,10 +7,9 @@ from __future__ import annotations
 from novasched.console.pages import words
 from novasched.console.pages.query import PageQuery
 from novasched.console.pages.words import Link, View
-from novasched.inspection.texts.lines import counted
 from novasched.policy_lab import charts, texts
 from novasched.policy_lab.charts import Chart
-from novasched.policy_lab.results import FIGURES, RunResult
+from novasched.policy_lab.results import RunResult
 from novasched.policy_lab.run_list import LabReport
 
 SHOWN = ('allocated_vcpus_percent', 'empty_percent', 'unallocatable_percent')
@@ -31,31 +30,10 @@ def _run(run: RunResult) -> View:
     names = [each.name for each in run.plan.policies]
     rooms = texts.shown_rooms(run)
     return {
-        'title': run.title,
-        'fleet': texts.fleet(run.hosts),
-        'parts': counted(len(run.plan.parts), 'part'),
+        'about': texts.about(run),
         'policies': run.plan.policies,
-        'others': names[1:],
-        'first': names[0],
-        'overloaded': run.overloaded,
-        'rows': [
-            {
-                'name': FIGURES[row.name].text,
-                'cells': [texts.value(row.name, row.means.get(name)) for name in names],
-                'differences': [
-                    texts.difference(run, row.name, name) for name in names[1:]
-                ],
-            }
-            for row in run.rows
-        ],
-        'rooms': [
-            (
-                texts.size(run, flavor),
-                [f'{texts.room(run, name, flavor):.0f}' for name in names],
-            )
-            for flavor in rooms
-        ],
-        'needed': [texts.needed(run, name) for name in names] if run.needed else [],
+        'other_load': texts.other_load(run) if run.overloaded else '',
+        'figures': texts.figures(run),
         'charts': [_chart(run, name) for name in (*SHOWN, *map(texts.of_room, rooms))],
         'refused': [
             (name, found or words.NOTHING)

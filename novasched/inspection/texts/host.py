@@ -32,8 +32,8 @@ from novasched.scheduler.fit.numa import size_text
 NOTHING = '-'
 EMPTY = 'Nothing runs here.'
 NO_NODE = 'no compute node is known: a host has one once its nova-compute has started'
-HELD = ('Server', 'Name', 'Flavor', 'Size', 'Pages', 'CPUs', 'Devices', 'State')
-HELD += ('Since', 'Decision')
+HELD = ['Server', 'Name', 'Flavor', 'Size', 'Pages', 'CPUs', 'Devices']
+HELD += ['State', 'Since', 'Decision']
 
 
 def as_text(report: HostReport, style: Style) -> str:
@@ -90,9 +90,9 @@ def facts(node: HostNode) -> Iterator[Fact]:
 
 
 def resources(node: HostNode) -> Table:
-    """Return what is used and free of each resource class."""
+    """Return the used and the free part of each resource class."""
     names = ('Class', 'Used', 'Free', 'Total', 'Reserved', 'Ratio')
-    rows = [
+    rows: list[Sequence[Fact | str]] = [
         (
             Fact(resource(name), note='' if provider is node else 'child'),
             used(name, it.used, it.free + it.used),

@@ -17,7 +17,7 @@ SEPARATOR = ' · '
 UUID_LENGTH = 36
 SHOWN_OF_UUID = 8
 MOST_IN_FULL = 1e6
-_NUMBER = re.compile(r'(-|[\d.,]+( %| [KMGT]iB| m?s)?)?')
+_NUMBER = re.compile(r'(-|[-+]?[\d.,]+(±[\d.,]+)?( %| h| [KMGT]iB| m?s)?)?')
 
 
 class Fact(NamedTuple):

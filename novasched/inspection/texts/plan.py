@@ -197,7 +197,7 @@ def _named(entry: UnplacedServers, style: Style) -> str:
 
 
 def changes(report: PlanReport) -> Table:
-    """Return what would change the answer, and for how many hosts."""
+    """Return the changes that would help, and for how many hosts."""
     most = max((each.hosts for each in report.changes), default=0)
     rows = [
         (
