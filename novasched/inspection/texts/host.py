@@ -32,18 +32,8 @@ from novasched.scheduler.fit.numa import size_text
 NOTHING = '-'
 EMPTY = 'Nothing runs here.'
 NO_NODE = 'no compute node is known: a host has one once its nova-compute has started'
-HELD = [
-    'Server',
-    'Name',
-    'Flavor',
-    'Size',
-    'Pages',
-    'CPUs',
-    'Devices',
-    'State',
-    'Since',
-    'Decision',
-]
+HELD = ['Server', 'Name', 'Flavor', 'Size', 'Pages', 'CPUs', 'Devices']
+HELD += ['State', 'Since', 'Decision']
 
 
 def as_text(report: HostReport, style: Style) -> str:
