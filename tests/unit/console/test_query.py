@@ -111,3 +111,19 @@ def test_names_are_the_end_of_a_path(name):
     assert found.startswith('/hosts/')
     assert not set(found) & set('?#"<>\u202e')
     assert unquote(found) == f'/hosts/{name}'
+
+
+@pytest.mark.parametrize(
+    ('by', 'value', 'address'),
+    [
+        ('host', 'cmp 1', '/hosts/cmp%201'),
+        ('decision', 'd-1', '/decisions/d-1'),
+        ('cell', 'cell1', '/hosts?cell=cell1'),
+        ('slots', 'm1.large', '/capacity?heat=m1.large'),
+        ('project', 'p', '/decisions?project=p'),
+        ('', 'text', ''),
+        ('host', None, ''),
+    ],
+)
+def test_criterion_of_a_fact_opens_its_page(by, value, address):
+    assert query.opened(by, value) == address

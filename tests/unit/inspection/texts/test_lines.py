@@ -1,7 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lines of texts for terminals."""
 
-from novasched.inspection.texts.lines import LEAST_WIDTH, Style, length, unbroken
+from novasched.inspection.texts.lines import (
+    LEAST_WIDTH,
+    SEPARATOR,
+    Fact,
+    Style,
+    length,
+    table,
+    unbroken,
+)
 from tests.support.tables.cases import cases
 
 REASON = unbroken('not-enough-dedicated-cpus VCPU 10')
@@ -29,3 +37,36 @@ def test_unbroken_word_longer_than_a_line_is_broken():
 )
 def test_lengths_have_the_largest_unit_that_says_something(seconds, said):
     assert length(seconds) == said
+
+
+def test_separator_without_room_starts_no_line():
+    items = ['a' * 19, 'b' * 18, 'c' * 10]
+    lines = Style(LEAST_WIDTH).packed('', items, SEPARATOR)
+    assert lines == [f'{items[0]}{SEPARATOR}{items[1]}', items[2]]
+
+
+@cases(
+    ('fact', 'said'),
+    ('text', Fact('cmp-1', 'host'), 'cmp-1'),
+    ('label and note', Fact('az1', label='zone', note='down'), 'zone az1 (down)'),
+    ('no text', Fact('', label='server'), 'server'),
+)
+def test_fact_is_said_with_its_label_and_note(fact, said):
+    assert str(fact) == said
+
+
+def test_table_has_numbers_on_the_right_and_no_empty_column():
+    made = table(
+        ('Host', 'Pages', 'Share', 'Since'),
+        [('cmp-1', '', '5.5 %', ''), ('c2', '', '12.5 %', Fact('now', 'time'))],
+    )
+    assert made.numbers == {'Share'}
+    assert made.lines() == [
+        'Host     Share   Since',
+        'cmp-1    5.5 %   -',
+        'c2      12.5 %   now',
+    ]
+
+
+def test_table_without_rows_has_no_lines():
+    assert table(('Host',), []).lines() == []
