@@ -32,7 +32,7 @@ from novasched.decisions.writing import DecisionWriter
 from novasched.history.files import HistorySettings
 from novasched.history.recording import HistoryRecorder, foreign_plugins
 from novasched.history.recording import Profile as RecordedProfile
-from novasched.observability import tracing
+from novasched.observability import catalogue, tracing
 from novasched.observability.decisions import DecisionMetrics
 from novasched.observability.requests import PickMetrics
 from novasched.outages import Outages
@@ -96,7 +96,7 @@ def open_store(
     else:
         store, reader = DecisionWriter(directory, settings), DecisionFiles(directory)
         metrics.size = lambda: total_size(directory)
-    pending = PendingRecords(store, metrics.stored)
+    pending = PendingRecords(store, metrics.counter(catalogue.DECISION_RECORDS))
     metrics.problem = lambda: pending.problem
     metrics.unwritten_s = lambda: pending.waits_s
     return DecisionStore(pending, store, reader, directory)
@@ -196,7 +196,7 @@ class LogMaker:
             host_of(self._conf),
             lambda: of_release(kept.release.newest(profile.release)),
             providers,
-            self._metrics.recorded_in_history,
+            self._metrics.counter(catalogue.HISTORY_REQUESTS),
             self._dependencies.clock,
         )
         self._metrics.history_problem = lambda: recorded.writer.problem
@@ -217,12 +217,13 @@ class LogMaker:
         directory = self._store.directory
         lock = HostLock(f'diagnoses {directory}')
         leadership = Leadership(lambda: directory is None or lock.acquire())
+        count = self._metrics.counter(catalogue.DIAGNOSES)
 
         def complete_diagnoses() -> None:
             if not leadership.has_turn():
                 return
             for result, records in diagnosis.complete(self._store.store).items():
-                self._metrics.diagnosed(result, records)
+                count(result, records)
 
         self._tasks.append((DIAGNOSE_EVERY_S, complete_diagnoses))
 

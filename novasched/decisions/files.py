@@ -331,8 +331,7 @@ def begin(directory: Path, after: int, now_s: float) -> Path:
     """Begin the file that follows a number, unless another process has.
 
     Return the path of the newest that this user may write, which another process may
-    have begun. Raises OSError and
-    sqlite3.Error.
+    have begun. Raises OSError and sqlite3.Error.
     """
     with _locked(directory):
         files = numbered(directory)

@@ -385,14 +385,10 @@ class DecisionReader(abc.ABC):
         Raises errors.AmbiguousDecision if several ids begin so, and DecisionNotFound
         for what is no id.
         """
-        place = self._one(id_prefix)
-        if place is None:
+        if (place := self._one(id_prefix)) is None:
             return None
-
-        def ask(connection: sqlite3.Connection, _: int) -> DecisionRecord | None:
-            return _record(connection, place.rowid)
-
-        return next(self.each(ask, [place.number]), None)
+        asked = self.each(lambda c, _: _record(c, place.rowid), [place.number])
+        return next(asked, None)
 
     def whole(self, id_prefix: str) -> bytes | None:
         """Return a request that was kept whole, as it is stored; None if it was not.

@@ -15,7 +15,7 @@ from novasched.decisions.record import (
 )
 from novasched.decisions.recording import RequestObserver, RequestRecorder
 from novasched.observability import catalogue
-from novasched.observability.catalogue import Recorder
+from novasched.observability.catalogue import Metric, Recorder
 from novasched.observability.health import PASS, WARN, Check, stamp
 from novasched.scheduler.outcomes import LOST, Outcome
 from novasched.scheduler.trace import Decision
@@ -127,23 +127,15 @@ class DecisionMetrics(RequestObserver):
         for reason, times in recorder.rounds.items():
             count(catalogue.DECIDED_AGAIN, reason, by=times)
         if head.diagnosis == MADE:
-            self.diagnosed('made', 1)
+            count(catalogue.DIAGNOSES, 'made')
         outlines = recorder.outlines.values()
         for step in itertools.chain.from_iterable(each.steps for each in outlines):
             for found in step.reasons:
                 count(catalogue.HOSTS_REJECTED, step.name, found.code, by=found.hosts)
 
-    def diagnosed(self, result: str, records: int) -> None:
-        """So many records got a diagnosis, or will have none."""
-        self._recorder.count(catalogue.DIAGNOSES, result, by=records)
-
-    def stored(self, outcome: str, records: int) -> None:
-        """So many records were written, reduced or lost."""
-        self._recorder.count(catalogue.DECISION_RECORDS, outcome, by=records)
-
-    def recorded_in_history(self, outcome: str, requests: int) -> None:
-        """So many requests were written into the history, or dropped."""
-        self._recorder.count(catalogue.HISTORY_REQUESTS, outcome, by=requests)
+    def counter(self, metric: Metric) -> Callable[[str, int], None]:
+        """Return the function that adds a number to a metric, by its label."""
+        return lambda label, number: self._recorder.count(metric, label, by=number)
 
     def check_history(self, time: str) -> dict[str, Check]:
         """Warn if the history cannot be written."""
