@@ -228,6 +228,8 @@ def failure_words(
     keystone = f'keystone at [{group}] auth_url, {auth_url},'
     if isinstance(error, ksa.HttpError):  # those of the service do not raise
         return f'{keystone} answers HTTP {error.http_status}'
+    if isinstance(error, ksa.InvalidResponse):
+        return f'{keystone} does not answer with a token'
     if not isinstance(error, ksa.ConnectionError | ksa.DiscoveryFailure):
         return connections.reason(error)
     url = next(filter(None, map(_url, connections.causes(error))), '')
@@ -268,10 +270,12 @@ def was_refused(error: ksa.ClientException) -> bool:
 
 def is_unavailable(error: ksa.ClientException) -> bool:
     """Return whether a service, or keystone before it, did not answer, and may soon:
-    it was not reached, was too slow, or broke off."""
+    it was not reached, was too slow, broke off, or showed a page."""
     if isinstance(error, ksa.HttpError):  # keystone's
         return bool(error.http_status >= SERVER_FAILED)
-    return isinstance(error, ksa.ConnectionError | ksa.DiscoveryFailure)
+    return isinstance(
+        error, ksa.ConnectionError | ksa.DiscoveryFailure | ksa.InvalidResponse
+    )
 
 
 def is_page(answer: requests.Response) -> bool:
