@@ -269,8 +269,10 @@ def was_refused(error: ksa.ClientException) -> bool:
 
 
 def is_unavailable(error: ksa.ClientException) -> bool:
-    """Return whether a service, or keystone before it, did not answer, and may soon:
-    it was not reached, was too slow, broke off, or showed a page."""
+    """Return whether a service, or keystone before it, did not answer, and may soon.
+
+    It was not reached, was too slow, broke off, or showed a page.
+    """
     if isinstance(error, ksa.HttpError):  # keystone's
         return bool(error.http_status >= SERVER_FAILED)
     return isinstance(
