@@ -280,10 +280,15 @@ def is_unavailable(error: ksa.ClientException) -> bool:
     )
 
 
-def is_page(answer: requests.Response) -> bool:
-    """Return whether a gateway answered with a page, as if all was well."""
-    kind = answer.headers.get('Content-Type', 'json')
-    return answer.status_code < REFUSED and 'json' not in kind
+def has_failed(answer: requests.Response) -> bool:
+    """Return whether a service may soon answer: a gateway has, or it misses another.
+
+    A gateway limits the rate, or shows a page as if all was well.
+    """
+    status, kind = answer.status_code, answer.headers.get('Content-Type', 'json')
+    is_page = status < REFUSED and 'json' not in kind
+    is_limited = status == requests.codes.too_many_requests
+    return status >= SERVER_FAILED or is_limited or is_page
 
 
 def is_refused(status: int) -> bool:
