@@ -228,6 +228,8 @@ def failure_words(
     keystone = f'keystone at [{group}] auth_url, {auth_url},'
     if isinstance(error, ksa.HttpError):  # those of the service do not raise
         return f'{keystone} answers HTTP {error.http_status}'
+    if isinstance(error, ksa.InvalidResponse):
+        return f'{keystone} does not answer with a token'
     if not isinstance(error, ksa.ConnectionError | ksa.DiscoveryFailure):
         return connections.reason(error)
     url = next(filter(None, map(_url, connections.causes(error))), '')
@@ -267,17 +269,26 @@ def was_refused(error: ksa.ClientException) -> bool:
 
 
 def is_unavailable(error: ksa.ClientException) -> bool:
-    """Return whether a service, or keystone before it, did not answer, and may soon:
-    it was not reached, was too slow, or broke off."""
+    """Return whether a service, or keystone before it, did not answer, and may soon.
+
+    It was not reached, was too slow, broke off, or showed a page.
+    """
     if isinstance(error, ksa.HttpError):  # keystone's
         return bool(error.http_status >= SERVER_FAILED)
-    return isinstance(error, ksa.ConnectionError | ksa.DiscoveryFailure)
+    return isinstance(
+        error, ksa.ConnectionError | ksa.DiscoveryFailure | ksa.InvalidResponse
+    )
 
 
-def is_page(answer: requests.Response) -> bool:
-    """Return whether a gateway answered with a page, as if all was well."""
-    kind = answer.headers.get('Content-Type', 'json')
-    return answer.status_code < REFUSED and 'json' not in kind
+def has_failed(answer: requests.Response) -> bool:
+    """Return whether a service may soon answer: a gateway has, or it misses another.
+
+    A gateway limits the rate, or shows a page as if all was well.
+    """
+    status, kind = answer.status_code, answer.headers.get('Content-Type', 'json')
+    is_page = status < REFUSED and 'json' not in kind
+    is_limited = status == requests.codes.too_many_requests
+    return status >= SERVER_FAILED or is_limited or is_page
 
 
 def is_refused(status: int) -> bool:

@@ -117,7 +117,7 @@ class JointClaim:
             http.excerpt(answer),
             exhausted(answer),
             conflicted=changed == 'provider',
-            is_unavailable=answer.status_code >= http.SERVER_FAILED,
+            is_unavailable=http.has_failed(answer),
         )
         self._log(refused, changed)
         if refused.status in GATEWAY_LOST_IT or refused.status < http.REFUSED:

@@ -191,8 +191,7 @@ def failed(answer: requests.Response | NoAnswer) -> QueryFailed:
     if isinstance(answer, NoAnswer):
         return QueryFailed(0, answer.text, answer.is_unavailable)
     status = answer.status_code
-    is_unavailable = status >= http.SERVER_FAILED or http.is_page(answer)
-    return QueryFailed(status, http.excerpt(answer), is_unavailable)
+    return QueryFailed(status, http.excerpt(answer), http.has_failed(answer))
 
 
 def _was_sent(error: ksa.ClientException) -> bool:

@@ -161,8 +161,7 @@ class Worker(service.ServiceBase):  # type: ignore[misc]
     If it cannot start, it logs one line and exits with 1. ``reread`` reads the
     configuration again, or raises and changes nothing. The parent does only that, for
     later workers, waits ``pause_s`` and signals the workers. ``begin`` is called once
-    per worker, ``settle`` once a scheduler serves. At the stop, requests of a scheduler
-    of before a reload get ``drain_s``, too.
+    per worker, ``settle`` once a scheduler serves.
     """
 
     def __init__(
@@ -172,6 +171,7 @@ class Worker(service.ServiceBase):  # type: ignore[misc]
         begin: Callable[[], None],
         announcement: Announcement,
         settle: Callable[[], None] = _settle,
+        # how long the stop waits for requests of before a reload
         drain_s: Callable[[], float] = lambda: threading.TIMEOUT_MAX,
     ) -> None:
         self._make = make

@@ -54,7 +54,7 @@ class Incoming:
     def reply(self, reply: Any = None, failure: Any = None) -> None:
         """Answer a call; a cast has none. A message of another layer does it itself.
 
-        ``failure`` is as sys.exc_info() gives it; whoever gets one holds nothing.
+        ``failure`` is as sys.exc_info() gives it. What was claimed is undone then.
         """
         if failure:
             self.caller.undeliverable()

@@ -171,7 +171,8 @@ SCENARIOS = {
     'F17': Scenario(
         'Placement answers with half a body, other JSON, or a page',
         'An error of nova, no crash, no partial claim. A page is waited for as in F14, '
-        'and a claim that was answered by one is looked up.',
+        'and so is a limit of the rate, 429. A claim that was answered by a page is '
+        'looked up.',
     ),
     'F18': Scenario(
         'The token has ended',

@@ -238,9 +238,13 @@ def test_requests_that_waited_are_answered_while_one_takes_long(cloud, callers, 
 
 
 @pytest.mark.scenario('F44', 'I4', 'I6')
-def test_a_token_that_cannot_be_had_is_waited_for(cloud, callers, audit, by_password):
+@cases('status', ('keystone says so', 503), ('a gateway shows a page', 200))
+def test_a_token_that_cannot_be_had_is_waited_for(
+    cloud, callers, audit, by_password, status
+):
     made = cloud(HOSTS, novasched=PATIENT)
     keystone = by_password(made)
+    keystone.answers = status
     clients = callers(made)
     clients.boot(room=True)
     clients.wait()

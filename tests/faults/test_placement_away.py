@@ -164,11 +164,16 @@ def test_nonsense_is_an_answer_of_novas_and_no_partial_claim(
 
 
 @pytest.mark.scenario('F17', 'I2', 'I6')
-def test_request_waits_while_a_gateway_shows_a_page(cloud, callers, audit):
+@cases(
+    'status',
+    ('shows a page', 200),
+    ('limits the rate', 429),
+)
+def test_request_waits_while_a_gateway_answers(cloud, callers, audit, status):
     made = cloud([Host('h1', vcpus=1)], novasched={'outage_patience': 30})
     made.serve()
     clients, ended = callers(made), threading.Event()
-    page = proxy.answers(200, b'<html>back soon</html>', 'text/html')
+    page = proxy.answers(status, b'<html>back soon</html>', 'text/html')
     for method in METHODS:
         made.proxy.on(method, '', until(ended, page), times=9999)
     clients.boot(room=True)

@@ -26,7 +26,8 @@ class _Handler(JsonHandler):
     def post(self):
         asked = self.body()
         if self.server.service.is_unavailable:
-            self.answer(503, {'error': {'code': 503, 'title': 'Unavailable'}})
+            code = self.server.service.answers
+            self.answer(code, {'error': {'code': code, 'title': 'Unavailable'}})
         elif WRONG in asked.decode():
             self.answer(401, {'error': {'code': 401, 'title': 'Unauthorized'}})
         else:
@@ -38,13 +39,14 @@ class _Handler(JsonHandler):
 class Keystone(HttpServer):
     """A thread that hands out tokens with a catalogue of one service.
 
-    ``issued`` counts the tokens; none is while it ``is_unavailable``.
+    ``issued`` counts the tokens; none is while it ``is_unavailable`` and ``answers``
+    with a status: 200 is a gateway's page.
     """
 
     def __init__(self):
         self.placement_url = None
         self.issued = 0
-        self.is_unavailable = False
+        self.is_unavailable, self.answers = False, 503
         super().__init__(_Handler, '/v3')
 
     def token(self):
