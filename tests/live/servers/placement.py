@@ -69,6 +69,8 @@ class Placement(PlacementUser):
                 '--threads=4',
                 '--timeout=120',
                 '--graceful-timeout=1',
+                # Nova gives up where an idle connection is closed under it.
+                '--keep-alive=600',
                 f'--access-logfile={self.dir / ACCESSES}',
                 '--access-logformat=%(m)s %(U)s',
                 self.application,
