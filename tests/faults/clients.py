@@ -23,6 +23,7 @@ class Clients:
         self._cloud = cloud
         self._audit = audit
         self._threads = []
+        self._is_closed = False
 
     def boot(self, count=1, *, room=False, uuids=None, kept=(), **values):
         """Ask for hosts; return the Call at once."""
@@ -50,6 +51,10 @@ class Clients:
             kwargs = getattr(problem, 'kwargs', None)
             failure = Failure(kind.__name__, kind.__module__, str(problem), kwargs)
             self._audit.failed(call, failure)
+        except Exception:
+            # Its transport is closed, and nobody waits for the answer.
+            if not self._is_closed:
+                raise
         else:
             self._audit.answered(call, found)
 
@@ -80,5 +85,6 @@ class Clients:
 
     def close(self):
         """Let go of requests that are under way."""
+        self._is_closed = True
         for thread in self._threads:
             thread.join(1)
