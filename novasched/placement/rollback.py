@@ -67,7 +67,7 @@ RECOVERY_TIMEOUT_S = 10.0
 KEPT = 'Another process wrote the allocations of %s; kept'
 CLAIMED_AGAIN = 'the same was claimed again since, or clocks of placement differ'
 NO_TIME = 'there is no time left to undo it'
-TOO_SLOW = 'placement took too long to say since when the claim stands'
+AGE_UNCERTAIN = 'placement took too long to say since when the claim stands'
 
 
 class Rollback:
@@ -340,7 +340,7 @@ class ClaimRecovery:
             return UndoOutcome.ABSENT
         is_between = _is_between(ages_s, held.age_s, self.clock.monotonic() - began_s)
         if is_between is None:
-            raise UndoUnanswered(consumer_uuid, TOO_SLOW)
+            raise UndoUnanswered(consumer_uuid, AGE_UNCERTAIN)
         if not is_between:
             return UndoOutcome.OTHER
         nothing: dict[str, Any] = {

@@ -29,6 +29,16 @@ DECIDED_S = 0.5
 """How long requests take, as a rule, from the answer of a query to their claims."""
 
 
+def held_until(event):
+    """A fault that passes a request on once an event is set."""
+
+    def fault(exchange):
+        assert event.wait(WAIT_S)
+        proxy.passed(exchange)
+
+    return fault
+
+
 @pytest.fixture
 def made(cloud, audit, monkeypatch):
     """A cloud whose first claim is held back until ``claimed`` is set."""
@@ -39,11 +49,7 @@ def made(cloud, audit, monkeypatch):
     made.writes = made.serve().manager.attempts._placement._writes
     made.claimed = threading.Event()
 
-    def held_back(exchange):
-        assert made.claimed.wait(WAIT_S)
-        proxy.passed(exchange)
-
-    made.proxy.on('PUT', CLAIM, held_back)
+    made.proxy.on('PUT', CLAIM, held_until(made.claimed))
     return made
 
 
@@ -92,11 +98,7 @@ def test_placement_that_hangs_delays_claims_once(made, callers, audit, monkeypat
     """No claim waits for a write that hangs, and no claim is left behind."""
     clients, ended = callers(made), threading.Event()
 
-    def hang(exchange):
-        ended.wait(WAIT_S)
-        proxy.passed(exchange)
-
-    made.proxy.on('POST', TOGETHER, hang)
+    made.proxy.on('POST', TOGETHER, held_until(ended))
     gather(made, clients, 4)
     monkeypatch.setattr(writes, 'SLOW_S', SLOW_S)
     made.claimed.set()
@@ -117,13 +119,9 @@ def test_placement_away_then_hanging_amid_posts_leaves_no_claim(
 ):
     clients, ended = callers(made), threading.Event()
 
-    def hang(exchange):
-        ended.wait(WAIT_S)
-        proxy.passed(exchange)
-
     gather(made, clients, 5, room=False)
     monkeypatch.setattr(writes, 'SLOW_S', SLOW_S)
-    for fault, lasts_s in ((proxy.drop, AWAY_S), (hang, HANGING_S)):
+    for fault, lasts_s in ((proxy.drop, AWAY_S), (held_until(ended), HANGING_S)):
         made.proxy.heal()
         for method in ('GET', 'PUT', 'POST', 'DELETE'):
             made.proxy.on(method, '', fault, times=9999)
@@ -157,11 +155,7 @@ def test_claims_of_workers_killed_amid_posts_are_undone(
     caller = connect(expires_s=600)
     release = threading.Event()
 
-    def held_back(exchange):
-        assert release.wait(WAIT_S)
-        proxy.passed(exchange)
-
-    made.proxy.on('PUT', CLAIM, held_back, times=count)
+    made.proxy.on('PUT', CLAIM, held_until(release), times=count)
     made.proxy.on('POST', TOGETHER, fault, times=4 * count)
     calls = dict(boot(caller)[::-1] for _ in range(4 * count))
     wait_until(

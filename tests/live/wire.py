@@ -112,6 +112,11 @@ def changed(args, path, value):
 MISSING = object()
 
 
+def _answer_of(message):
+    """The answer that a message of a reply queue carries."""
+    return json.loads(json.loads(message.body)['oslo.message'])
+
+
 class Wire:
     """A connection to one virtual host with a reply queue of its own.
 
@@ -176,8 +181,7 @@ class Wire:
         deadline = time.monotonic() + ANSWER_S
         while True:
             while self._answers:
-                body = json.loads(self._answers.pop(0).body)
-                answer = json.loads(body['oslo.message'])
+                answer = _answer_of(self._answers.pop(0))
                 if answer['_msg_id'] == msg_id:
                     return answer
             assert time.monotonic() < deadline, f'no answer to {msg_id}'
@@ -195,9 +199,8 @@ class Wire:
         """Give the ids of the calls whose final answers came since the last time."""
         with contextlib.suppress(TimeoutError):
             self._connection.drain_events(timeout=0.1)
-        bodies = [json.loads(each.body) for each in self._answers]
+        found = [_answer_of(each) for each in self._answers]
         self._answers.clear()
-        found = [json.loads(body['oslo.message']) for body in bodies]
         return [answer['_msg_id'] for answer in found if answer['ending']]
 
     def call(self, inner, timeout_s=None):

@@ -10,6 +10,7 @@ from novasched.console.pages import query
 from novasched.console.pages.query import PageQuery
 from novasched.decisions.listing import ListedDecision, ShownDecision
 from novasched.inspection.texts import advice, amounts, top
+from novasched.inspection.texts.lines import SHOWN_OF_UUID, Fact
 from novasched.runtime.times import TIME, time_of
 from novasched.scheduler.reasons import Code
 
@@ -79,7 +80,7 @@ def row(head: ListedDecision | ShownDecision) -> View:
         'result': result(head.result),
         'flavor': head.flavor,
         'zone': head.zone,
-        'server': head.server,
+        'server': Fact(head.server[:SHOWN_OF_UUID], 'server', value=head.server),
         'others': head.servers - 1,
         'hosts': head.picked[:MOST_NAMED],
         'more_hosts': max(0, len(head.picked) - MOST_NAMED),
